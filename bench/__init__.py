@@ -1,0 +1,1 @@
+"""Measured comparisons; each script prints a table and writes `bench/results/NAME.json`."""

@@ -1,0 +1,1 @@
+"""The coordinator: leases, the iteration loop and the truth on disk."""

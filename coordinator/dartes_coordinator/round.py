@@ -1,0 +1,183 @@
+"""One iteration under way: its batch, its members, its leases and the answers so far.
+
+Pure: the clock is passed in. When a round is complete it can be scored; committing it is the
+coordinator's business.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dartes.difficulty import AlgorithmSettings, Batch, member_seeds, member_signs
+from dartes.ids import Iteration
+from dartes.v1 import population_pb2 as wire
+
+from dartes_coordinator.collect import Answers, Grid, ReportError, decode
+from dartes_coordinator.leases import Grant, LeaseTable, LeaseTask, TaskKind
+
+EVALUATION_BLOCK = 256
+"""Rows of an evaluation set per lease: fixed, so that answers do not depend on the number of workers."""
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Sums over the reports of a round: tokens, and seconds of workers by part."""
+
+    prompt_tokens: int = 0
+    generated_tokens: int = 0
+    seconds: Mapping[str, float] = field(default_factory=dict)
+
+    def plus(self, result: wire.EvaluateResult, timings: wire.Timings) -> "Costs":
+        """These costs and those of one more report."""
+        parts = {f.name: float(getattr(timings, f.name)) for f in timings.DESCRIPTOR.fields}
+        return Costs(
+            prompt_tokens=self.prompt_tokens + result.prompt_tokens,
+            generated_tokens=self.generated_tokens + result.generated_tokens,
+            seconds={name: self.seconds.get(name, 0.0) + value for name, value in parts.items()},
+        )
+
+
+class Round:
+    """The leases and answers of one iteration.
+
+    Parameters
+    ----------
+    batch
+        None in the last round, which only evaluates the final weights.
+    evaluations
+        Evaluation sets that are due on this round's weights, with their number of problems.
+    """
+
+    def __init__(
+        self,
+        settings: AlgorithmSettings,
+        iteration: int,
+        batch: Batch | None,
+        slices: int,
+        evaluate_parent: bool,
+        evaluations: Mapping[str, int],
+        started: float,
+    ) -> None:
+        self.iteration = iteration
+        self.batch = batch
+        self.started = started
+        self.slices = slices
+        self.costs = Costs()
+        self.evaluation_costs: dict[str, Costs] = {name: Costs() for name in evaluations}
+        self._seeds = member_seeds(settings, Iteration(iteration))
+        self._signed_sigma: NDArray[np.float32] = member_signs(settings) * np.float32(settings.sigma)
+        size = 0 if batch is None else batch.size
+        members = 0 if batch is None else settings.population_size
+        self.members = Grid(members, size)
+        self.parent = Grid(1 if evaluate_parent and batch is not None else 0, size)
+        self.evaluations = {name: Grid(1, count) for name, count in evaluations.items()}
+        self.leases = LeaseTable(_tasks(members, self.parent.rows, slices, evaluations))
+
+    @property
+    def complete(self) -> bool:
+        """Whether all answers are in."""
+        return self.leases.complete
+
+    def lease(self, grant: Grant, lease_id: str, known_batch: bool) -> wire.EvaluateLease:
+        """The wire's form of a granted task."""
+        task = grant.task
+        message = wire.EvaluateLease(
+            lease_id=lease_id,
+            attempt=grant.attempt,
+            kind=wire.EvaluateKind.ValueType(task.kind),
+            iteration=self.iteration,
+        )
+        if task.kind is TaskKind.HELD_OUT:
+            message.evaluation_set = task.set_name
+            message.first_row = task.first_row
+            message.row_count = task.row_count
+            return message
+        if task.kind is TaskKind.MEMBER:
+            message.member = task.member
+            message.seed = int(self._seeds[task.member])
+            message.sigma = float(self._signed_sigma[task.member])
+        message.slice = task.slice_index
+        message.slices = self.slices
+        if not known_batch and self.batch is not None:
+            message.problems.extend(self.batch.problems.tolist())
+        return message
+
+    def report(self, result: wire.EvaluateResult, timings: wire.Timings, now: float) -> bool:
+        """Take a report. Returns False where the task had been filled before.
+
+        Raises
+        ------
+        ReportError
+            It is for no task of this round, or does not fit it.
+        """
+        task = _task_of(result)
+        if task not in self.leases.known:
+            raise ReportError(f"no such lease in iteration {self.iteration}: {task}")
+        grid, row, answers = self._place(task, result)
+        content = result.SerializeToString(deterministic=True)
+        if not self.leases.is_filled(task):
+            grid.check(row, answers)
+        if not self.leases.fill(task, content, now):
+            return False
+        grid.put(row, answers)
+        if task.kind is TaskKind.HELD_OUT:
+            self.evaluation_costs[task.set_name] = self.evaluation_costs[task.set_name].plus(result, timings)
+        self.costs = self.costs.plus(result, timings)
+        return True
+
+    def gaps(self) -> str | None:
+        """What a complete round misses all the same, in words, or None."""
+        for what, grid in (("member", self.members), ("parent", self.parent)):
+            rows = grid.uncovered()
+            if rows:
+                return f"{what} {rows[0]}: its {self.slices} slices do not cover the batch"
+        return None
+
+    def restart(self, started: float) -> None:
+        """Forget every answer: the weights that gave them were wrong."""
+        self.leases.reset()
+        self.costs = Costs()
+        self.evaluation_costs = {name: Costs() for name in self.evaluation_costs}
+        self.members = Grid(self.members.rows, self.members.size)
+        self.parent = Grid(self.parent.rows, self.parent.size)
+        self.evaluations = {name: Grid(1, grid.size) for name, grid in self.evaluations.items()}
+        self.started = started
+
+    def _place(self, task: LeaseTask, result: wire.EvaluateResult) -> tuple[Grid, int, Answers]:
+        if task.kind is TaskKind.MEMBER:
+            return self.members, task.member, decode(result, self.members.size)
+        if task.kind is TaskKind.PARENT:
+            return self.parent, 0, decode(result, self.parent.size)
+        block = decode(result, task.row_count)
+        if len(block.positions) != task.row_count:
+            raise ReportError(f"{len(block.positions)} answers for a block of {task.row_count} problems")
+        return self.evaluations[task.set_name], 0, block.shifted(task.first_row)
+
+
+def _tasks(members: int, parents: int, slices: int, evaluations: Mapping[str, int]) -> Sequence[LeaseTask]:
+    # Blocks of evaluation sets are the longest pieces, so they go first and the iteration ends evenly.
+    tasks = [
+        LeaseTask(TaskKind.HELD_OUT, set_name=name, first_row=first, row_count=min(EVALUATION_BLOCK, count - first))
+        for name, count in evaluations.items()
+        for first in range(0, count, EVALUATION_BLOCK)
+    ]
+    tasks += [LeaseTask(TaskKind.PARENT, slice_index=k) for _ in range(parents) for k in range(slices)]
+    tasks += [LeaseTask(TaskKind.MEMBER, member=i, slice_index=k) for i in range(members) for k in range(slices)]
+    return tasks
+
+
+def _task_of(result: wire.EvaluateResult) -> LeaseTask:
+    if result.kind == wire.EVALUATE_KIND_HELD_OUT:
+        return LeaseTask(
+            TaskKind.HELD_OUT,
+            set_name=result.evaluation_set,
+            first_row=result.first_row,
+            row_count=result.row_count,
+        )
+    if result.kind == wire.EVALUATE_KIND_PARENT:
+        return LeaseTask(TaskKind.PARENT, slice_index=result.slice)
+    if result.kind == wire.EVALUATE_KIND_MEMBER:
+        return LeaseTask(TaskKind.MEMBER, member=result.member, slice_index=result.slice)
+    raise ReportError("a report must name its kind")

@@ -1,0 +1,1 @@
+"""The command `dartes`: one module per subcommand, each a thin edge over the other packages."""

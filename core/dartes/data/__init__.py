@@ -1,0 +1,9 @@
+"""Problem sources: built-in problem sets and local JSON files, with one digest that both sides can compare.
+
+Knows rows and where they come from; nothing of tasks, prompts or training.
+"""
+
+from dartes.data.dataset import Dataset, DatasetDescription, load_dataset
+from dartes.data.errors import DatasetError
+
+__all__ = ["Dataset", "DatasetDescription", "DatasetError", "load_dataset"]

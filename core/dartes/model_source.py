@@ -1,0 +1,95 @@
+"""Turn `model.source` into a local folder: a built-in model, a path, or a model on the hub.
+
+Fetches what the hub has when asked for and says what to do when it can't; does not open the weights.
+"""
+
+from pathlib import Path
+from typing import Final
+
+from dartes.errors import ConfigurationError, TransientError
+
+HUB_FILES: Final = ("*.json", "*.safetensors", "*.jinja", "*.model", "*.txt", "*.tiktoken")
+"""What is fetched of a model: safetensors weights, configuration and tokenizer; no other weight formats."""
+
+
+def resolve_model(source: str, revision: str | None, base_dir: Path) -> Path:
+    """Return the local folder of a model.
+
+    Parameters
+    ----------
+    source
+        `builtin://NAME`, `hf://org/name`, `file://path` or a path; relative paths start at `base_dir`.
+    revision
+        Branch, tag or commit for `hf://`; refused for other sources, which have no revisions.
+    base_dir
+        Folder of the job file.
+
+    Raises
+    ------
+    ConfigurationError
+        Unknown scheme, no such folder, no such model or revision, or no access to it.
+    TransientError
+        The hub can't be reached and the model is not in the local cache.
+    """
+    scheme, separator, rest = source.partition("://")
+    if not separator:
+        scheme, rest = "file", source
+    if scheme == "hf":
+        return _from_hub(rest, revision)
+    if revision is not None:
+        raise ConfigurationError(
+            f"model.revision = {revision!r}: only hf:// sources have revisions, not {source!r}"
+        )
+    if scheme == "builtin":
+        from dartes.builtin import builtin_model
+
+        return builtin_model(rest)
+    if scheme != "file":
+        raise ConfigurationError(
+            f"model.source = {source!r}: a local run takes builtin://NAME, hf://org/name, file://PATH or PATH"
+        )
+    folder = base_dir / rest
+    if not folder.is_dir():
+        hint = "" if separator else "; a model on the hub is written hf://org/name"
+        raise ConfigurationError(f"model.source = {source!r}: no folder {folder}{hint}")
+    return folder.resolve()
+
+
+def _from_hub(repository: str, revision: str | None) -> Path:
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import (
+        EntryNotFoundError,
+        GatedRepoError,
+        HfHubHTTPError,
+        HFValidationError,
+        LocalEntryNotFoundError,
+        RepositoryNotFoundError,
+        RevisionNotFoundError,
+    )
+
+    where = f"model.source = 'hf://{repository}'"
+    if repository.count("/") != 1 or not all(repository.split("/")):
+        raise ConfigurationError(f"{where}: must be hf://org/name")
+    try:
+        return Path(snapshot_download(repository, revision=revision, allow_patterns=list(HUB_FILES)))
+    except HFValidationError as error:
+        raise ConfigurationError(f"{where}: must be hf://org/name ({error})") from error
+    except GatedRepoError as error:
+        raise ConfigurationError(
+            f"{where}: access is restricted; accept its terms on the hub and set HF_TOKEN"
+        ) from error
+    except RepositoryNotFoundError as error:
+        raise ConfigurationError(
+            f"{where}: no such model, or a private one; check the name, or set HF_TOKEN"
+        ) from error
+    except RevisionNotFoundError as error:
+        raise ConfigurationError(f"model.revision = {revision!r}: {where} has no such revision") from error
+    except LocalEntryNotFoundError as error:
+        raise TransientError(
+            f"{where}: the hub can't be reached and the model is not in the local cache; try again with a "
+            "connection, or fetch it elsewhere and use file://PATH"
+        ) from error
+    except EntryNotFoundError as error:
+        raise ConfigurationError(f"{where}: {error}") from error
+    except (HfHubHTTPError, OSError) as error:
+        raise TransientError(f"{where}: the hub can't be reached ({error}); try again") from error

@@ -1,0 +1,141 @@
+"""Grades a batch of answers in grader processes. An answer that hangs or kills its grader costs itself only.
+
+The rule for a lost grader: everything it did not grade is tried once more in a fresh process, answer by
+answer; the answer that a grader is lost in *there* fails. A process killed from outside, or a machine that
+stalled, then costs nothing, while an answer that really hangs or kills does so twice. Grading is pure, so
+trying again is harmless.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from types import TracebackType
+from typing import Self
+
+from dartes.rewards.process import GraderLostError, GraderProcess, GraderStartError
+from dartes.rewards.protocol import GradeRequest
+from dartes.tasks.base import Grade, Row, TaskDescription, TaskSettings
+from dartes.tasks.registry import task_address
+
+ANSWER_LIMIT = 65_536
+"""Characters of an answer that are graded; what follows is cut off before the answer is sent."""
+
+CHUNK_CHARACTERS = 4 * 1024 * 1024
+"""Answers are sent in requests of about this size at most, so that neither side holds a huge one."""
+
+START_ATTEMPTS = 3
+
+
+class GradingPool:
+    """Persistent grader processes for one task. Not to be used by two threads at once.
+
+    Parameters
+    ----------
+    task_spec
+        The job's `task` section.
+    seconds_per_answer
+        Wall time that one answer may take; a grader that takes longer is killed.
+    processes
+        Number of grader processes; a batch is divided among them.
+    address
+        `module:class` of the task; found by `task_spec.kind` if not given.
+    clock
+        Seconds that only grow, for the time limits.
+    """
+
+    def __init__(
+        self,
+        task_spec: TaskDescription,
+        seconds_per_answer: float,
+        processes: int = 1,
+        *,
+        address: str | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        if processes < 1 or seconds_per_answer <= 0:
+            raise ValueError("a pool needs at least one process and a positive time limit")
+        self._address = address or task_address(task_spec.kind)
+        self._settings = TaskSettings.of(task_spec)
+        self._seconds = seconds_per_answer
+        self._clock = clock
+        self._graders: list[GraderProcess] = []
+        self._threads = ThreadPoolExecutor(processes, "grading") if processes > 1 else None
+        self._graders.extend(self._start() for _ in range(processes))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End all grader processes."""
+        if self._threads is not None:
+            self._threads.shutdown()
+        for grader in self._graders:
+            grader.close()
+
+    def grade(self, rows: Sequence[Row], completions: Sequence[str]) -> list[Grade]:
+        """Grade `completions[i]`, an answer to `rows[i]`; one grade each, in order.
+
+        An answer that could not be graded fails, with the reason "timed out" or "grader died (how)". Raises
+        `GraderStartError` where no grader process can be started at all.
+        """
+        if len(rows) != len(completions):
+            raise ValueError(f"{len(rows)} rows for {len(completions)} answers")
+        if self._threads is None:
+            return self._grade_part(0, rows, completions)
+        count = len(self._graders)
+        bounds = pairwise(len(rows) * part // count for part in range(count + 1))
+        parts = [(part, rows[low:high], completions[low:high]) for part, (low, high) in enumerate(bounds)]
+        graded = self._threads.map(lambda part: self._grade_part(*part), parts)
+        return [grade for part in graded for grade in part]
+
+    def _grade_part(self, which: int, rows: Sequence[Row], completions: Sequence[str]) -> list[Grade]:
+        grades: list[Grade] = []
+        careful = False
+        while len(grades) < len(rows):
+            grader = self._ready_grader(which)
+            try:
+                grader.grade(self._next_request(rows, completions, len(grades), careful), grades.append)
+            except GraderLostError as lost:
+                if careful:
+                    grades.append(Grade.of(str(lost)))
+                careful = True
+                self._restart(which)
+        return grades
+
+    def _ready_grader(self, which: int) -> GraderProcess:
+        for attempt in range(1, START_ATTEMPTS + 1):
+            try:
+                self._graders[which].wait_until_ready()
+                break
+            except GraderLostError as lost:
+                self._restart(which)
+                if attempt == START_ATTEMPTS:
+                    raise GraderStartError(
+                        f"the grader of task '{self._settings.kind}' does not start: {lost}"
+                    ) from lost
+        return self._graders[which]
+
+    def _next_request(
+        self, rows: Sequence[Row], completions: Sequence[str], start: int, careful: bool
+    ) -> GradeRequest:
+        answers = []
+        size = 0
+        for completion in completions[start:]:
+            answers.append(completion[:ANSWER_LIMIT])
+            size += len(answers[-1])
+            if size >= CHUNK_CHARACTERS:
+                break
+        return GradeRequest(rows[start : start + len(answers)], answers, self._seconds, careful)
+
+    def _start(self) -> GraderProcess:
+        return GraderProcess(self._address, self._settings, self._clock)
+
+    def _restart(self, which: int) -> None:
+        self._graders[which].close()
+        self._graders[which] = self._start()

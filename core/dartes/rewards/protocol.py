@@ -1,0 +1,90 @@
+"""The bytes between the pool and a grader process: length-prefixed frames in, fixed-layout replies out.
+
+Requests are JSON. What comes back is struct-packed and checked field by field, so that nothing a grader
+process sends can execute anything or be mistaken for another answer's grade.
+"""
+
+import json
+import math
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dartes.tasks.base import JSON, Grade, Row
+
+FRAME_LIMIT = 64 * 1024 * 1024
+"""Bytes of the largest request."""
+
+REASON_LIMIT = 300
+"""Bytes of the longest reason in a reply."""
+
+READY = b"dartes-grader-1\n"
+"""What a grader process sends once, when it has loaded its task."""
+
+_LENGTH = struct.Struct(">I")
+_REPLY = struct.Struct(">IBddH")  # position, passed, score, auxiliary, bytes of the reason that follows
+
+
+class ProtocolError(Exception):
+    """The other side sent something that is not of this protocol."""
+
+
+@dataclass(frozen=True, slots=True)
+class GradeRequest:
+    """Answers to grade in their order; `flush_each` asks for a reply as soon as there is one."""
+
+    rows: Sequence[Row]
+    completions: Sequence[str]
+    seconds_per_answer: float
+    flush_each: bool
+
+    def encode(self) -> bytes:
+        """The frame of this request."""
+        return frame([self.seconds_per_answer, self.flush_each, list(self.rows), list(self.completions)])
+
+
+def frame(value: JSON) -> bytes:
+    """A JSON value behind its length; lone surrogates stay escaped, so any Python string can be sent."""
+    body = json.dumps(value, separators=(",", ":")).encode("ascii")
+    if len(body) > FRAME_LIMIT:
+        raise ProtocolError(f"a request of {len(body):,} bytes; {FRAME_LIMIT:,} are allowed")
+    return _LENGTH.pack(len(body)) + body
+
+
+def frame_length(header: bytes) -> int:
+    """The length that the four bytes before a frame announce."""
+    length: int = _LENGTH.unpack(header)[0]
+    if length > FRAME_LIMIT:
+        raise ProtocolError(f"a frame of {length:,} bytes is announced; {FRAME_LIMIT:,} are allowed")
+    return length
+
+
+FRAME_HEADER_BYTES = _LENGTH.size
+
+
+def encode_reply(position: int, grade: Grade) -> bytes:
+    """One answer's grade as bytes."""
+    reason = grade.reason.encode("utf-8", "replace")[:REASON_LIMIT]
+    return _REPLY.pack(position, grade.passed, grade.score, grade.auxiliary, len(reason)) + reason
+
+
+def take_reply(buffer: bytearray, expected: int) -> Grade | None:
+    """Remove the next reply from the buffer; None while it is incomplete.
+
+    Raises
+    ------
+    ProtocolError
+        Where it is not the reply to the answer at position `expected`, or holds anything out of bounds.
+    """
+    if len(buffer) < _REPLY.size:
+        return None
+    position, passed, score, auxiliary, length = _REPLY.unpack_from(buffer)
+    if position != expected or passed > 1 or length > REASON_LIMIT:
+        raise ProtocolError("it sent something that is not a grade")
+    if not (math.isfinite(score) and math.isfinite(auxiliary)):
+        raise ProtocolError("it sent a score that is not a finite number")
+    if len(buffer) < _REPLY.size + length:
+        return None
+    reason = bytes(buffer[_REPLY.size : _REPLY.size + length]).decode("utf-8", "replace")
+    del buffer[: _REPLY.size + length]
+    return Grade(bool(passed), score, auxiliary, reason)

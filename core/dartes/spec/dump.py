@@ -1,0 +1,52 @@
+"""Writes a job back as YAML with every default filled in, so that a run folder says what was run.
+
+Only honoured fields are written: the others hold defaults that nothing reads, and would be refused if loaded.
+"""
+
+from pathlib import Path
+
+from pydantic import JsonValue
+
+from dartes.spec.honoured import holds_honoured, is_honoured
+from dartes.spec.job import DartESJob
+from dartes.spec.source import Scheme, parse_source
+from dartes.spec.yaml_text import write_yaml
+
+_LOCAL_SOURCES = ("spec.model.source", "spec.dataset.source", "spec.evaluation.sets.[].dataset.source")
+
+
+def resolved_fields(job: DartESJob, base_dir: Path | None = None) -> dict[str, JsonValue]:
+    """Return a job as camelCase data, defaults filled in, fields that are not set left out.
+
+    With `base_dir`, local paths are made absolute, so that the data means the same from any folder.
+    """
+    served = job.spec.es.model_copy(update={"served_dtype": job.spec.served_type})
+    filled = job.model_copy(update={"spec": job.spec.model_copy(update={"es": served})})
+    data: dict[str, JsonValue] = filled.model_dump(mode="json", by_alias=True, exclude_none=True)
+    kept = _honoured_part(data, (), base_dir)
+    assert isinstance(kept, dict)
+    return kept
+
+
+def dump_job(job: DartESJob, base_dir: Path | None = None) -> str:
+    """Return the resolved job as YAML text, which loads again as an equal job (see `resolved_fields`)."""
+    return write_yaml(resolved_fields(job, base_dir))
+
+
+def _honoured_part(value: JsonValue, path: tuple[str, ...], base_dir: Path | None) -> JsonValue:
+    if is_honoured(path):
+        if base_dir is not None and ".".join(path) in _LOCAL_SOURCES and isinstance(value, str):
+            source = parse_source(value)
+            if source.scheme is Scheme.FILE:
+                return str(source.path(base_dir).absolute())
+        return value
+    if isinstance(value, list):
+        return [_honoured_part(inner, (*path, "[]"), base_dir) for inner in value]
+    if isinstance(value, dict):
+        parts = {
+            name: _honoured_part(inner, (*path, name), base_dir)
+            for name, inner in value.items()
+            if is_honoured((*path, name)) or holds_honoured((*path, name))
+        }
+        return {name: part for name, part in parts.items() if part != {}}
+    return value

@@ -1,0 +1,68 @@
+"""The fields and values that this version honours: a table, and nothing that acts on it.
+
+New fields of the model are refused until they are listed here, so that forgetting this file is safe.
+"""
+
+from collections.abc import Mapping
+
+from dartes.spec.source import Scheme
+
+_DATASET = ("source", "split", "maxProblems", "columns")
+_TASK = ("kind", "prompt", "system", "answerFormat", "fitness", "auxiliaryWeight", "options")
+
+HONOURED: tuple[str, ...] = (
+    "apiVersion",
+    "kind",
+    "metadata.name",
+    "spec.model.source",
+    "spec.model.revision",
+    "spec.model.dtype",
+    *(f"spec.dataset.{name}" for name in _DATASET),
+    *(f"spec.task.{name}" for name in _TASK),
+    "spec.generation",
+    "spec.es",
+    "spec.dart",
+    "spec.evaluation.everyIterations",
+    "spec.evaluation.parent",
+    "spec.evaluation.sets.[].name",
+    "spec.evaluation.sets.[].samples",
+    "spec.evaluation.sets.[].temperature",
+    *(f"spec.evaluation.sets.[].dataset.{name}" for name in _DATASET),
+    *(f"spec.evaluation.sets.[].task.{name}" for name in _TASK),
+    "spec.workers.replicas",
+    "spec.workers.engine",
+    "spec.workers.threads",
+    "spec.workers.gpusPerWorker",
+    "spec.failurePolicy.coordinatorRestarts",
+    "spec.failurePolicy.workerFailures",
+    "spec.checkpoint.keep",
+    "spec.checkpoint.weights.everyIterations",
+)
+"""Honoured fields; one that holds fields of its own stands for all of them."""
+
+HONOURED_VALUES: Mapping[str, tuple[str | int, ...]] = {
+    "spec.workers.engine": ("Transformers",),
+    "spec.task.fitness": ("Pass",),
+    "spec.evaluation.sets.[].task.fitness": ("Pass",),
+    "spec.evaluation.sets.[].samples": (1,),
+    "spec.evaluation.sets.[].temperature": (0,),
+}
+"""Fields of which only some of the model's values are honoured."""
+
+HONOURED_SCHEMES: Mapping[str, tuple[Scheme, ...]] = {
+    "spec.model.source": (Scheme.FILE, Scheme.HUB, Scheme.BUILTIN),
+    "spec.dataset.source": (Scheme.FILE, Scheme.BUILTIN),
+    "spec.evaluation.sets.[].dataset.source": (Scheme.FILE, Scheme.BUILTIN),
+}
+
+_PATHS = frozenset(tuple(path.split(".")) for path in HONOURED)
+
+
+def is_honoured(path: tuple[str, ...]) -> bool:
+    """True where a field, or a field that holds it, is honoured as a whole."""
+    return any(path[:length] in _PATHS for length in range(1, len(path) + 1))
+
+
+def holds_honoured(path: tuple[str, ...]) -> bool:
+    """True where some field inside this one is honoured."""
+    return any(honoured[: len(path)] == path for honoured in _PATHS)

@@ -1,0 +1,176 @@
+"""Loads a job file: bytes in, a checked job or every problem at once out.
+
+It reads one file and the list of installed tasks. Whether the model and the data set exist is for those who
+open them.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pydantic import JsonValue, ValidationError
+from pydantic_core import ErrorDetails
+
+from dartes.spec.base import RULE_ERROR
+from dartes.spec.checks import warnings_for
+from dartes.spec.job import DartESJob
+from dartes.spec.messages import KEY_MARK, explain, involved_locations, refusals
+from dartes.spec.problems import FieldProblem, InvalidJobError, Location, path_text, show
+from dartes.spec.supported import unsupported
+from dartes.spec.yaml_text import YamlDocument, YamlTextError, read_yaml
+
+MOST_BYTES = 1024 * 1024
+# Each round uncovers problems that the ones before it hid; rules depend on one another less deeply than this.
+_ROUNDS = 4
+
+
+@dataclass(frozen=True)
+class LoadedJob:
+    """A valid job, what to warn about, and the folder that its relative paths start from."""
+
+    job: DartESJob
+    warnings: tuple[str, ...]
+    base_dir: Path
+
+
+def load_job(path: Path | str) -> LoadedJob:
+    """Read and check a job file; raises InvalidJobError with all problems."""
+    path = Path(path)
+    return parse_job_text(_read(path), str(path), path.parent)
+
+
+def parse_job_text(text: str, source_name: str, base_dir: Path) -> LoadedJob:
+    """Check a job given as text; `source_name` begins an error's message, `base_dir` is where paths start."""
+    try:
+        document = read_yaml(text)
+    except YamlTextError as problem:
+        raise _file_error(str(problem), source_name, problem.line) from None
+    if not isinstance(document.value, dict):
+        raise _file_error(
+            f"a job is a map that begins with apiVersion: dartes.dev/v1alpha1, not {show(document.value)}",
+            source_name,
+            document.line_of(()),
+        )
+    refused = tuple(unsupported(document.value))
+    job, found = _validate(document.value, {location for location, _ in refused})
+    for location, message in refused:
+        # How to use a field rightly is no help where it can't be used at all.
+        found.forget(location)
+        found.add(location, message)
+    for location, line, first in document.duplicates:
+        found.add(location, f"given twice, first in line {first}; keep one of them", line)
+    if job is None or found.messages:
+        raise InvalidJobError(_problems(found, document), source_name)
+    return LoadedJob(job, tuple(warnings_for(job.spec)), base_dir)
+
+
+def _read(path: Path) -> str:
+    try:
+        with path.open("rb") as stream:
+            raw = stream.read(MOST_BYTES + 1)
+    except OSError as error:
+        raise _file_error(f"can't be read: {error.strerror}", str(path)) from None
+    if len(raw) > MOST_BYTES:
+        raise _file_error(
+            f"larger than {MOST_BYTES} bytes (1 MiB); a job file holds settings, no data", str(path)
+        )
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        raise _file_error(
+            f"byte {error.start} is not UTF-8; save the file as UTF-8", str(path), line
+        ) from None
+
+
+def _file_error(message: str, source_name: str, line: int = 0) -> InvalidJobError:
+    return InvalidJobError([FieldProblem("", "", message, line)], source_name)
+
+
+@dataclass
+class _Found:
+    """Problems by location, without saying the same thing twice."""
+
+    messages: dict[tuple[Location, str], int] = field(default_factory=dict)
+    removed: set[Location] = field(default_factory=set)
+    unsupported: set[Location] = field(default_factory=set)
+
+    def add(self, location: Location, message: str, line: int = 0) -> None:
+        self.messages.setdefault((location, message), line)
+
+    def forget(self, location: Location) -> None:
+        for key in [key for key in self.messages if key[0] == location]:
+            del self.messages[key]
+
+
+def _validate(data: dict[str, JsonValue], unsupported_at: set[Location]) -> tuple[DartESJob | None, _Found]:
+    """Validate, set wrong fields aside, and validate again, so that rules between fields are checked too."""
+    found = _Found(unsupported=unsupported_at)
+    remaining: dict[str, JsonValue] = data
+    for _ in range(_ROUNDS):
+        try:
+            return DartESJob.model_validate(remaining, by_alias=True, by_name=False), found
+        except ValidationError as error:
+            details = error.errors(include_url=False)
+        before = len(found.removed)
+        for detail in details:
+            _note(detail, found)
+        if len(found.removed) == before:
+            break
+        remaining = {key: _without(value, (key,), found.removed) for key, value in data.items()}
+        remaining = {key: value for key, value in remaining.items() if (key,) not in found.removed}
+    return None, found
+
+
+def _note(detail: ErrorDetails, found: _Found) -> None:
+    location = detail["loc"]
+    if detail["type"] == RULE_ERROR:
+        for where, refusal in refusals(detail):
+            set_aside = found.removed | found.unsupported
+            if not any(_touches(other, set_aside) for other in involved_locations(detail, refusal)):
+                found.add(where, refusal.message)
+    elif detail["type"] == "missing":
+        if not _touches(location, found.removed):
+            found.add(location, explain(detail))
+    else:
+        if location and location[-1] == KEY_MARK:
+            location = location[:-1]
+        found.add(location, explain(detail))
+        # A list with a wrong item is set aside whole, so that positions stay what they are.
+        positions = [at for at, part in enumerate(location) if isinstance(part, int)]
+        found.removed.add(location[: positions[0]] if positions else location)
+
+
+def _touches(location: Location, removed: set[Location]) -> bool:
+    return any(location[: len(other)] == other or other[: len(location)] == location for other in removed)
+
+
+def _without(value: JsonValue, location: Location, removed: set[Location]) -> JsonValue:
+    if isinstance(value, dict):
+        return {
+            key: _without(inner, (*location, key), removed)
+            for key, inner in value.items()
+            if (*location, key) not in removed
+        }
+    return value
+
+
+def _problems(found: _Found, document: YamlDocument) -> Sequence[FieldProblem]:
+    problems = []
+    for (location, message), line in found.messages.items():
+        value = _value_at(document.value, location)
+        shown = "not set" if value is None else show(value)
+        line = line or document.line_of(location)
+        problems.append(FieldProblem(path_text(location), shown, message, line))
+    return sorted(problems, key=lambda problem: (problem.line, problem.path))
+
+
+def _value_at(value: JsonValue, location: Location) -> JsonValue:
+    for part in location:
+        if isinstance(value, Mapping) and isinstance(part, str):
+            value = value.get(part)
+        elif isinstance(value, list) and isinstance(part, int) and part < len(value):
+            value = value[part]
+        else:
+            return None
+    return value

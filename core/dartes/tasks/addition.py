@@ -1,0 +1,53 @@
+"""The built-in addition task: `a+b=` as a raw prompt, and nothing but the sum is right.
+
+Made for the built-in character model (`builtin://addition`), which can add but often refuses.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
+from dartes.tasks.base import (
+    Grade,
+    Prompt,
+    Row,
+    TaskDescription,
+    int_column,
+    refuse_answer_format,
+    refuse_unknown_options,
+)
+from dartes.tasks.templates import Template, build_prompt
+
+DEFAULT_PROMPT = "{a}+{b}="
+
+
+@dataclass(frozen=True, slots=True)
+class AdditionTask:
+    """Rows hold whole numbers `a` and `b`; the answer must be their sum, white space around it ignored."""
+
+    template: Template
+    system: str | None = None
+
+    name: ClassVar[str] = "addition"
+    default_auxiliary_weight: ClassVar[float] = 0.0
+
+    @classmethod
+    def from_spec(cls, spec: TaskDescription) -> Self:
+        """See `Task.from_spec`; a `system` text makes the prompt a chat."""
+        refuse_unknown_options(cls.name, spec.options, ())
+        refuse_answer_format(cls.name, spec.answer_format)
+        return cls(Template(spec.prompt or DEFAULT_PROMPT), spec.system)
+
+    def check_row(self, row: Row) -> None:
+        """See `Task.check_row`."""
+        int_column(row, "a")
+        int_column(row, "b")
+        self.template.check(row)
+
+    def prompt(self, row: Row) -> Prompt:
+        """See `Task.prompt`."""
+        return build_prompt(self.template, self.system, row, chat=self.system is not None)
+
+    def grade(self, row: Row, completion: str) -> Grade:
+        """See `Task.grade`; there is no auxiliary score."""
+        right = str(int_column(row, "a") + int_column(row, "b"))
+        return Grade.of("" if completion.strip() == right else "not the sum")

@@ -1,0 +1,109 @@
+"""GSM8K: word problems whose answer is a number after `####`, thought about in think tags.
+
+Answer and format score follow the reference run's rules (design, "Rewards"); the prompt is this project's
+own.
+"""
+
+import re
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar, Self
+
+from dartes.tasks.base import (
+    Grade,
+    Prompt,
+    Row,
+    RowError,
+    TaskDescription,
+    refuse_answer_format,
+    refuse_unknown_options,
+    shorten,
+    str_column,
+)
+from dartes.tasks.blocks import (
+    FORMAT_ANSWER,
+    FORMAT_EXACT,
+    FORMAT_THINK,
+    THINK_OPEN,
+    after_think_block,
+    opened_tag,
+)
+from dartes.tasks.numbers import parse_decimal
+from dartes.tasks.templates import Template, build_prompt
+
+MARK = "####"
+TOLERANCE = Fraction(1, 10**6)
+
+CHAT_PROMPT = """\
+Here is a word problem. Work it out in small steps between <think> and </think>. When you are done, write four
+hash signs and the result, a plain number without a unit, on a line of its own, like this: #### 12
+
+Problem: {question}
+"""
+DEFAULT_PROMPT = CHAT_PROMPT + "\n" + THINK_OPEN
+
+_MARKED_NUMBER = re.compile(r"####\s*[+-]?(?:[0-9]|\.[0-9])")
+
+
+@dataclass(frozen=True, slots=True)
+class Gsm8kTask:
+    """Rows hold `question` and `answer`: a number, or a worked solution that ends with `#### number`."""
+
+    template: Template
+    system: str | None = None
+
+    name: ClassVar[str] = "gsm8k"
+    default_auxiliary_weight: ClassVar[float] = 0.1
+
+    @classmethod
+    def from_spec(cls, spec: TaskDescription) -> Self:
+        """See `Task.from_spec`. Without `system` the prompt is raw and ends with an opened think tag."""
+        refuse_unknown_options(cls.name, spec.options, ())
+        refuse_answer_format(cls.name, spec.answer_format)
+        default = DEFAULT_PROMPT if spec.system is None else CHAT_PROMPT
+        return cls(Template(spec.prompt or default), spec.system)
+
+    def check_row(self, row: Row) -> None:
+        """See `Task.check_row`."""
+        self.template.check(row)
+        _reference(row)
+
+    def prompt(self, row: Row) -> Prompt:
+        """See `Task.prompt`."""
+        return build_prompt(self.template, self.system, row, chat=self.system is not None)
+
+    def grade(self, row: Row, completion: str) -> Grade:
+        """See `Task.grade`; the auxiliary score is the format's, on the prompt's open tag and the answer."""
+        opened = "" if self.system is not None else opened_tag(self.template.text)
+        return Grade.of(_fault(_reference(row), completion), format_score(opened + completion))
+
+
+def format_score(text: str) -> float:
+    """1.0 for a closed think block with `#### number` behind it; else 0.1 for the block, 0.5 for a number."""
+    rest = after_think_block(text)
+    if rest is not None and _MARKED_NUMBER.search(rest):
+        return FORMAT_EXACT
+    score = 0.0 if rest is None else FORMAT_THINK
+    return score + FORMAT_ANSWER if _MARKED_NUMBER.search(text) else score
+
+
+def _fault(reference: Fraction, completion: str) -> str:
+    _, mark, tail = completion.rpartition(MARK)
+    words = tail.split(maxsplit=1)
+    if not mark or not words:
+        return f"no word after {MARK}"
+    found = parse_decimal(words[0])
+    if found is None:
+        return f"not a number after {MARK}"
+    return "" if abs(found - reference) < TOLERANCE else "another number"
+
+
+def _reference(row: Row) -> Fraction:
+    text = str_column(row, "answer")
+    words = text.rpartition(MARK)[2].split()
+    number = parse_decimal(words[0]) if len(words) == 1 else None
+    if number is None:
+        raise RowError(
+            f"column 'answer' must be a number or end with '{MARK} number', not {shorten(text[-60:])}"
+        )
+    return number

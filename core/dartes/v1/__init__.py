@@ -1,0 +1,1 @@
+"""Generated protocol modules; `make proto` writes them from proto/dartes/v1."""

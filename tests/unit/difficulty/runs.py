@@ -1,0 +1,97 @@
+"""Small states and runs for the example tests: every value that a test does not speak of is a plain one."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from dartes.difficulty import (
+    AlgorithmSettings,
+    Batch,
+    DifficultyState,
+    Results,
+    Scored,
+    advance,
+    draw_batch,
+    score,
+)
+from dartes.ids import Iteration
+from numpy.typing import NDArray
+
+K0 = Iteration(0)
+
+
+def settings(**values: Any) -> AlgorithmSettings:
+    """Four members, batches of 4, no end in sight."""
+    plain: dict[str, Any] = {"population_size": 4, "batch_size": 4}
+    if "epochs" not in values:
+        plain["iterations"] = 2**60
+    return AlgorithmSettings(**(plain | values))
+
+
+def state_with_buffer(problem_count: int, pass_rate: float = 0.25) -> DifficultyState:
+    """All problems visited once with this pass rate, all in the buffer; epoch 0 is just walked through."""
+    state = DifficultyState.new(problem_count)
+    state.history[:] = state.latest[:] = pass_rate
+    state.visited[:] = state.in_buffer[:] = True
+    state.cursor = problem_count
+    return state
+
+
+def batch_of(problems: list[int], state: DifficultyState, replayed: list[bool] | None = None) -> Batch:
+    """A batch of these problems, as if drawn from the state's place."""
+    return Batch(
+        iteration=K0,
+        problems=np.array(problems, dtype=np.int64),
+        replayed=np.array(replayed or [False] * len(problems)),
+        epoch=state.epoch,
+        starts_epoch=False,
+        cursor_before=state.cursor,
+        cursor_after=state.cursor + len(problems),
+        slots=0,
+        eligible_count=0,
+        buffer_size=state.buffer_size,
+    )
+
+
+def passes(counts: list[int], members: int = 4) -> Results:
+    """Results in which problem j is passed by the first counts[j] members."""
+    return Results(np.arange(members)[:, None] < np.array(counts)[None, :])
+
+
+def visit(
+    chosen: AlgorithmSettings, state: DifficultyState, problem: int, *counts: int, replayed: bool = False
+) -> Scored:
+    """Visits of one problem, each passed by so many members; gives what the last one decided."""
+    assert counts
+    for count in counts:
+        batch = batch_of([problem], state, [replayed])
+        scored = score(chosen, state, batch, passes([count], chosen.population_size))
+        advance(state, batch, scored)
+    return scored
+
+
+Grade = Callable[[Batch], list[int]]
+"""How many members pass each problem of a batch."""
+
+
+def run(
+    chosen: AlgorithmSettings, state: DifficultyState, grade: Grade, start: int = 0, most: int = 1000
+) -> Iterator[tuple[Batch, Scored]]:
+    """Draw, score and advance until the run is finished or `most` iterations are done."""
+    for k in range(start, start + most):
+        batch = draw_batch(chosen, state, Iteration(k))
+        if batch is None:
+            return
+        scored = score(chosen, state, batch, passes(grade(batch), chosen.population_size))
+        advance(state, batch, scored)
+        yield batch, scored
+
+
+def one_of_four(batch: Batch) -> list[int]:
+    """A grade of 1 member on every problem: hard, but sometimes passed."""
+    return [1] * batch.size
+
+
+def upcoming(chosen: AlgorithmSettings, state: DifficultyState, epoch: int) -> NDArray[np.int64]:
+    """The fresh problems of an epoch in their order."""
+    return state.epoch_order(chosen.seed, 0, epoch)

@@ -1,0 +1,1 @@
+"""The population worker: weights, an engine and the loop that answers leases."""

@@ -1,0 +1,262 @@
+"""The loop of a worker: ask for a lease, do it, report; apply updates, attest; leave when told.
+
+It keeps nothing that cannot be rebuilt from the base model and the journal.
+"""
+
+import hashlib
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+
+from dartes.checkpoint import CheckpointError, SnapshotError
+from dartes.errors import DartesError, ExitCode
+from dartes.ids import Iteration
+from dartes.journal import JournalRow
+from dartes.v1 import population_pb2 as wire
+from dartes_worker.client import CoordinatorClient, IncarnationOverError, ReportRefusedError
+from dartes_worker.evaluate import Sampling, evaluate
+from dartes_worker.master import MasterWeights
+from dartes_worker.setup import Equipment
+from dartes_worker.timing import Stopwatch
+
+import numpy as np  # isort: skip
+
+log = logging.getLogger(__name__)
+
+PAGE_ROWS = 64
+"""Journal rows fetched and applied at once: more save passes over the memory, and cost little of their own."""
+
+PARENT_MEMBER = 2**16 - 1
+"""Stands for the unperturbed model where a sampling seed needs a member index."""
+
+REFUSALS_BEFORE_GIVING_UP = 3
+
+
+class ServedWeightsError(DartesError):
+    """What the engine reads is not what was written: its weights are packed, copied or scaled somewhere."""
+
+
+class Agent:
+    """One worker process."""
+
+    def __init__(self, client: CoordinatorClient, equipment: Equipment, snapshots: Path) -> None:
+        self._client = client
+        self._equipment = equipment
+        self._snapshots = snapshots
+        self._watch = Stopwatch()
+        self._segments = equipment.engine.segments()
+        self._master: MasterWeights | None = None
+        self._header_hash = b""
+        self._known_snapshots: list[wire.SnapshotInfo] = []
+        self._batch: tuple[int, list[int]] | None = None
+        self._written: tuple[bytes, int, float] | None = None
+        self._refusals = 0
+        self._draining = False
+
+    def drain(self) -> None:
+        """Leave after the present lease; safe in a signal handler."""
+        self._draining = True
+        self._client.interrupt()
+
+    def run(self) -> ExitCode:
+        """Serve until the run is done or the worker is drained."""
+        while True:
+            try:
+                self._register()
+                return self._serve()
+            except IncarnationOverError as error:
+                log.info("%s; registering again", error)
+
+    # Joining ---------------------------------------------------------------------------------------
+
+    def _register(self) -> None:
+        request = self._equipment.registration(self._client.worker)
+        if self._master is not None:
+            request.weights.CopyFrom(self._version())
+        response = self._client.register(request)
+        header_hash = hashlib.sha256(response.journal_header).digest()
+        self._known_snapshots = sorted(response.snapshots, key=lambda s: -s.iteration)
+        if self._master is None or header_hash != self._header_hash:
+            self._header_hash = header_hash
+            self._rebuild()
+        else:
+            self._attest(rebuilt=False)
+
+    def _rebuild(self) -> None:
+        """Weights from the newest good snapshot or the base model; the journal brings them up to date."""
+        self._master = None  # freed first, so that two masters never exist at once
+        self._master = self._from_snapshot() or MasterWeights.load(
+            self._equipment.checkpoint,
+            self._equipment.served,
+            self._header_hash,
+            threads=self._equipment.spec.workers.threads,
+        )
+        self._check_served()
+        self._attest(rebuilt=True)
+
+    def _from_snapshot(self) -> MasterWeights | None:
+        for known in self._known_snapshots:
+            path = self._snapshots / known.file
+            try:
+                master = MasterWeights.load_snapshot(
+                    path,
+                    self._equipment.checkpoint,
+                    self._equipment.served,
+                    threads=self._equipment.spec.workers.threads,
+                )
+            except (CheckpointError, SnapshotError) as error:
+                log.warning("%s; trying an older one or the base model", error)
+                continue
+            if master.version.row_hash == known.row_hash and master.version.iteration == known.iteration:
+                log.info("starting from the snapshot of iteration %d", known.iteration)
+                return master
+            log.warning("%s: is of another run; not used", path)
+        return None
+
+    def _check_served(self) -> None:
+        """Write the parent and read it back where the engine reads it."""
+        master = self._weights
+        self._write(0, 0.0)
+        expected, found = master.served_digest_expected(), master.served_digest_of(self._segments)
+        if expected.total != found.total:
+            raise ServedWeightsError(
+                f"the engine reads weights with digest {found.total[:16]}, {expected.total[:16]} was written"
+            )
+
+    # Serving ---------------------------------------------------------------------------------------
+
+    def _serve(self) -> ExitCode:
+        while not self._draining:
+            with self._watch.part("wire"):
+                known = 0 if self._batch is None else self._batch[0] + 1
+                response = self._client.lease(self._version(), known)
+            if response is None:
+                continue
+            self._watch.move("wire", "idle", response.waited_seconds)
+            match response.WhichOneof("action"):
+                case "evaluate":
+                    self._evaluate(response.evaluate)
+                case "apply":
+                    self._catch_up(response.apply.up_to_iteration)
+                case "snapshot":
+                    self._snapshot(response.snapshot)
+                case "rebuild":
+                    log.warning("rebuilding the weights: %s", response.rebuild.reason)
+                    self._rebuild()
+                case "done":
+                    log.info("the run is done")
+                    return ExitCode.DONE
+                case "drain":
+                    break
+                case _:
+                    continue
+        log.info("drained")
+        return ExitCode.DRAINED
+
+    def _evaluate(self, lease: wire.EvaluateLease) -> None:
+        equipment = self._equipment
+        if lease.kind == wire.EVALUATE_KIND_HELD_OUT:
+            problems = equipment.held_out[lease.evaluation_set]
+            rows: Sequence[int] = range(lease.first_row, lease.first_row + lease.row_count)
+            slice_index, slices = 0, 1
+        else:
+            if lease.problems:
+                self._batch = (lease.iteration, list(lease.problems))
+            if self._batch is None or self._batch[0] != lease.iteration:
+                raise IncarnationOverError("a lease refers to a batch that this worker was not told")
+            problems, rows = equipment.train, self._batch[1]
+            slice_index, slices = lease.slice, lease.slices
+        member = lease.member if lease.kind == wire.EVALUATE_KIND_MEMBER else PARENT_MEMBER
+        self._write(lease.seed, lease.sigma)
+        outcome = evaluate(
+            equipment.engine,
+            problems,
+            rows,
+            slice_index,
+            slices,
+            Sampling(equipment.spec.es.seed, lease.iteration, member),
+            self._watch,
+        )
+        result = outcome.to_wire()
+        result.kind = lease.kind
+        result.member = lease.member
+        result.slice = lease.slice
+        result.evaluation_set = lease.evaluation_set
+        result.first_row = lease.first_row
+        result.row_count = lease.row_count
+        self._report(lease.lease_id, lease.iteration, evaluate=result)
+
+    def _catch_up(self, iteration: int) -> None:
+        master = self._weights
+        while master.version.iteration < iteration:
+            with self._watch.part("wire"):
+                page = self._client.updates(master.version.iteration, PAGE_ROWS)
+            rows = [
+                JournalRow(
+                    Iteration(row.iteration),
+                    row.stage,
+                    np.array(row.seeds, np.uint64),
+                    np.array(row.coefficients, np.float32),
+                )
+                for row in page.rows
+            ]
+            with self._watch.part("update"):
+                master.apply(rows)
+            if not rows or master.version.row_hash != page.rows[-1].row_hash:
+                raise ServedWeightsError(
+                    f"the journal's rows up to iteration {iteration} do not hash to what the coordinator says"
+                )
+        self._attest(rebuilt=False)
+
+    def _snapshot(self, lease: wire.SnapshotLease) -> None:
+        master = self._weights
+        self._snapshots.mkdir(parents=True, exist_ok=True)
+        path = self._snapshots / f"iteration-{lease.iteration:08d}.safetensors"
+        digest = master.write_snapshot(path)
+        self._report(
+            lease.lease_id,
+            lease.iteration,
+            snapshot=wire.SnapshotResult(
+                iteration=lease.iteration,
+                row_hash=master.version.row_hash,
+                digest=digest.total,
+                file=path.name,
+            ),
+        )
+
+    def _report(self, lease_id: str, iteration: int, **result: wire.EvaluateResult | wire.SnapshotResult) -> None:
+        timings = self._watch.lap()
+        try:
+            with self._watch.part("wire"):
+                self._client.report(lease_id, iteration, timings, **result)
+            self._refusals = 0
+        except ReportRefusedError as error:
+            self._refusals += 1
+            log.error("report refused: %s", error)
+            if self._refusals >= REFUSALS_BEFORE_GIVING_UP:
+                raise
+
+    def _write(self, seed: int, sigma: float) -> None:
+        master = self._weights
+        wanted = (master.version.row_hash, seed, sigma)
+        if self._written == wanted:
+            return  # the next slice of the same member, or the next block of an evaluation set
+        with self._watch.part("write"):
+            master.write(self._segments, seed, sigma)
+            self._equipment.engine.weights_changed()
+        self._written = wanted
+
+    def _attest(self, rebuilt: bool) -> None:
+        with self._watch.part("update"):
+            digest = self._weights.digest().total
+        with self._watch.part("wire"):
+            self._client.attest(self._version(), digest, rebuilt)
+
+    @property
+    def _weights(self) -> MasterWeights:
+        assert self._master is not None, "weights are loaded when the worker registers"
+        return self._master
+
+    def _version(self) -> wire.WeightsVersion:
+        version = self._weights.version
+        return wire.WeightsVersion(iteration=version.iteration, row_hash=version.row_hash)
