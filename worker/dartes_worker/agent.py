@@ -13,6 +13,7 @@ from dartes.errors import DartesError, ExitCode
 from dartes.ids import Iteration
 from dartes.journal import JournalRow
 from dartes.v1 import population_pb2 as wire
+
 from dartes_worker.client import CoordinatorClient, IncarnationOverError, ReportRefusedError
 from dartes_worker.evaluate import Sampling, evaluate
 from dartes_worker.master import MasterWeights
@@ -24,7 +25,7 @@ import numpy as np  # isort: skip
 log = logging.getLogger(__name__)
 
 PAGE_ROWS = 64
-"""Journal rows fetched and applied at once: more save passes over the memory, and cost little of their own."""
+"""Journal rows fetched and applied in one pass over the memory."""
 
 PARENT_MEMBER = 2**16 - 1
 """Stands for the unperturbed model where a sampling seed needs a member index."""
@@ -224,7 +225,9 @@ class Agent:
             ),
         )
 
-    def _report(self, lease_id: str, iteration: int, **result: wire.EvaluateResult | wire.SnapshotResult) -> None:
+    def _report(
+        self, lease_id: str, iteration: int, **result: wire.EvaluateResult | wire.SnapshotResult
+    ) -> None:
         timings = self._watch.lap()
         try:
             with self._watch.part("wire"):

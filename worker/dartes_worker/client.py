@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 import grpc
-
 from dartes.errors import ConfigurationError, DartesError, TransientError
 from dartes.rpc.channel import open_channel
 from dartes.rpc.tls import Credentials
@@ -149,7 +148,8 @@ class CoordinatorClient:
                 away = self._clock() - started
                 if away > GIVE_UP_SECONDS:
                     raise TransientError(
-                        f"the coordinator at {self._address} has not answered for {away:.0f} s: {error.details()}"
+                        f"the coordinator at {self._address} has not answered for {away:.0f} s: "
+                        f"{error.details()}"
                     ) from error
                 if wait == 0.1:
                     log.info("the coordinator at %s does not answer; waiting for it", self._address)

@@ -12,6 +12,7 @@ from dartes.rpc import PROTOCOL_VERSION
 from dartes.spec import JobSpec
 from dartes.spec.algorithm import algorithm_digest
 from dartes.v1 import population_pb2 as wire
+
 from dartes_worker.engines.base import Engine, GenerationLimits
 from dartes_worker.engines.registry import engine_factory
 from dartes_worker.evaluate import ProblemSet

@@ -49,6 +49,10 @@ def nearest_snapshot(folder: RunFolder, journal: Journal, iteration: int) -> Sna
         except SnapshotError:
             continue  # the journal alone gives the same bits, only later
         known = snapshot.iteration <= len(journal.rows)
-        if known and snapshot.iteration <= iteration and journal.hash_at(snapshot.iteration) == snapshot.row_hash:
+        if (
+            known
+            and snapshot.iteration <= iteration
+            and journal.hash_at(snapshot.iteration) == snapshot.row_hash
+        ):
             return snapshot
     return None

@@ -60,8 +60,8 @@ def take_over(folder: RunFolder, job: LoadedJob) -> list[str]:
         if comparison.refused:
             listed = "\n".join(f"  {difference}" for difference in comparison.refused)
             raise ConfigurationError(
-                f"{folder.path} holds a run of another job:\n{listed}\nGive another --workdir, or the job file "
-                "that the run was started with"
+                f"{folder.path} holds a run of another job:\n{listed}\n"
+                "Give another --workdir, or the job file that the run was started with"
             )
         notes = [str(difference) for difference in (*comparison.grown, *comparison.placement)]
     elif any(e.name != folder.lock.name and e.suffix != ".partial" for e in folder.path.iterdir()):

@@ -60,7 +60,9 @@ def _parser() -> argparse.ArgumentParser:
     status.add_argument("--json", action="store_true")
     status.set_defaults(command=_status)
 
-    journal = commands.add_parser("journal", help="what decided each iteration, recomputed from the stored bits")
+    journal = commands.add_parser(
+        "journal", help="what decided each iteration, recomputed from the stored bits"
+    )
     journal.add_argument("folder", type=Path, metavar="DIR")
     journal.add_argument("--json", action="store_true", help="one JSON object per iteration, with everything")
     journal.set_defaults(command=_journal)
@@ -127,7 +129,9 @@ def _export(options: argparse.Namespace) -> int:
 
     dtype = None if options.dtype is None else ServedDtype(options.dtype.lower())
     done = export_run(RunFolder(options.folder), options.output, options.iteration, dtype)
-    return _print([f"{done.output}: the model after {done.iteration} iterations, weight digest {done.digest.total}"])
+    return _print(
+        [f"{done.output}: the model after {done.iteration} iterations, weight digest {done.digest.total}"]
+    )
 
 
 def _probe(options: argparse.Namespace) -> int:

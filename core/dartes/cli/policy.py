@@ -1,4 +1,7 @@
-"""What a local run does when one of its processes ends. Pure: the same decisions as the operator's, in small."""
+"""What a local run does when one of its processes ends.
+
+Pure: no process, no clock. The rules are those that an operator has for pods, in small.
+"""
 
 from dataclasses import dataclass, field
 from enum import Enum, auto

@@ -57,11 +57,14 @@ class PlainLines:
                 self.say(words)
         if status.iteration > self._shown:
             self._shown = status.iteration
-            self.say(
-                f"iteration {status.iteration}/{total_words(status)}  pass rate {status.train_pass_rate:.3f}  "
-                f"replay buffer {status.replay_buffer_size}  {status.tokens_per_second:,.0f} tokens/s  "
-                f"{duration(status.estimated_remaining_seconds)} left"
-            )
+            parts = [
+                f"iteration {status.iteration}/{total_words(status)}",
+                f"pass rate {status.train_pass_rate:.3f}",
+                f"replay buffer {status.replay_buffer_size}",
+                f"{status.tokens_per_second:,.0f} tokens/s",
+                f"{duration(status.estimated_remaining_seconds)} left",
+            ]
+            self.say("  ".join(parts))
 
 
 class Bar:

@@ -21,7 +21,9 @@ def results(folder: RunFolder, export: Path | None) -> None:
         lines.append(f"model       {export}   (loads with transformers)")
     else:
         lines.append(f"model       dartes export {folder.path} --output MODEL_DIR")
-    lines.append(f"journal     {folder.journal}   ({folder.journal.stat().st_size:,} bytes: the fine-tuned model)")
+    lines.append(
+        f"journal     {folder.journal}   ({folder.journal.stat().st_size:,} bytes: the fine-tuned model)"
+    )
     lines.append(f"check it    dartes verify {folder.path}")
     print("\n".join(lines), flush=True)  # noqa: T201 - this is the command's output
 

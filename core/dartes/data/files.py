@@ -65,7 +65,7 @@ def _rows_of_lines(path: Path) -> Iterator[tuple[str, Row]]:
                 line = line.removeprefix(_BYTE_ORDER_MARK)
             if not line.strip():
                 raise DatasetError(f"{place}: empty line; remove it")
-            yield place, _object(_parse(line, place), place)
+            yield place, _object(_parse(line.rstrip(b"\r\n"), place), place)
 
 
 def _rows_of_list(path: Path) -> Iterator[tuple[str, Row]]:

@@ -108,7 +108,7 @@ def score(settings: AlgorithmSettings, state: DifficultyState, batch: Batch, res
         fitness=fitness,
         raw=raw,
         normalised=normalised,
-        coefficients=((settings.learning_rate / settings.population_size) * normalised).astype(np.float32),
+        coefficients=coefficients_of(settings, normalised),
         in_buffer_after=membership.in_buffer,
         zero_visits_after=membership.zero_visits,
         changes=membership.changes,
@@ -138,6 +138,12 @@ def normalise(fitness: NDArray[np.float64]) -> NDArray[np.float64]:
     variance = math.fsum(deviation * deviation for deviation in deviations) / len(values)
     divisor = math.sqrt(variance) + STD_FLOOR
     return np.array([deviation / divisor for deviation in deviations])
+
+
+def coefficients_of(settings: AlgorithmSettings, normalised: NDArray[np.float64]) -> NDArray[np.float32]:
+    """c_i = (alpha / N) * z_i: a float64 product, rounded once to float32[N]."""
+    step = settings.learning_rate / settings.population_size
+    return (step * normalised).astype(np.float32)
 
 
 def sign_flip_share(scored: Scored) -> float:

@@ -4,7 +4,7 @@
 exporting never holds a model. The arithmetic is the noise kernel's; this module only feeds it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -115,23 +115,34 @@ class ReplayReader:
         return weight_digest(shapes, sum_parts(shapes, self._parts))
 
 
-def replay_digest(
+def replay_digests(
     source: WeightSource,
     shapes: Sequence[tuple[str, tuple[int, ...]]],
     rows: Sequence[JournalRow],
+    at: Collection[int],
     *,
     threads: int = 1,
-) -> WeightDigest:
-    """Digest of the weights after `rows`, a piece at a time, without keeping them."""
-    reader = ReplayReader(source, rows)
-    sizes = [(name, prod(shape)) for name, shape in shapes]
+) -> dict[int, WeightDigest]:
+    """Digests of the weights after each number of rows in `at`, in one pass and a piece at a time.
+
+    `rows` begin at the source's own iteration; `at` counts from there, 0 for the source itself.
+    """
+    from dartes.noise.kernel import apply_updates, digest_fp32
+
+    stops = sorted({stop for stop in at if 0 <= stop <= len(rows)})
+    updates = [row.update() for row in rows]
+    parts: dict[int, dict[Piece, int]] = {stop: {} for stop in stops}
 
     def work(piece: Piece) -> None:
-        # The reader gathers the digest; the values themselves aren't needed.
-        reader.read_f32(piece.name, piece.start, piece.count)
+        values, key, done = source.read_f32(piece.name, piece.start, piece.count), tensor_id(piece.name), 0
+        for stop in stops:
+            if stop > done:
+                apply_updates(values, key, piece.start, updates[done:stop])
+                done = stop
+            parts[stop][piece] = digest_fp32(values, key, piece.start)
 
-    for_each_piece(work, pieces(sizes), threads)
-    return reader.digest(shapes)
+    for_each_piece(work, pieces((name, prod(shape)) for name, shape in shapes), threads)
+    return {stop: weight_digest(shapes, sum_parts(shapes, parts[stop])) for stop in stops}
 
 
 def export(

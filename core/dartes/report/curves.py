@@ -17,7 +17,9 @@ def draw_curves(metrics: Path, summary: dict[str, Any], output: Path) -> None:
     figure, (top, bottom) = plt.subplots(
         2, 1, figsize=(7.5, 6.5), sharex=True, height_ratios=[2, 1], layout="constrained"
     )
-    top.plot(steps, [line["pass_rate"] for line in lines], color="#8aa4c0", label="training pass rate (members)")
+    top.plot(
+        steps, [line["pass_rate"] for line in lines], color="#8aa4c0", label="training pass rate (members)"
+    )
     colours = ("#c0392b", "#1f7a4d", "#7d3c98", "#b9770e")
     for position, (name, entry) in enumerate(summary["evaluations"].items()):
         points = entry["all"]
@@ -28,13 +30,17 @@ def draw_curves(metrics: Path, summary: dict[str, Any], output: Path) -> None:
             [max(0.0, p["interval95"][1] - v) for v, p in zip(values, points, strict=True)],
         ]
         colour = colours[position % len(colours)]
-        top.errorbar(at, values, yerr=spread, marker="o", capsize=3, color=colour, label=f"{name} (95 % interval)")
+        top.errorbar(
+            at, values, yerr=spread, marker="o", capsize=3, color=colour, label=f"{name} (95 % interval)"
+        )
     top.set_ylabel("share passed")
     top.set_ylim(-0.02, 1.02)
     top.grid(alpha=0.3)
     top.legend(loc="lower right")
     top.set_title(f"{summary['name']}: {summary['iterations']} iterations")
-    bottom.plot(steps, [line["replay_buffer_size"] for line in lines], color="#555555", label="in replay buffer")
+    bottom.plot(
+        steps, [line["replay_buffer_size"] for line in lines], color="#555555", label="in replay buffer"
+    )
     bottom.plot(steps, [line["replayed"] for line in lines], color="#e08a1e", label="replayed in the batch")
     bottom.set_ylabel("problems")
     bottom.set_xlabel("iteration")

@@ -48,7 +48,14 @@ def metrics_of(
     if stored.parent_passed is not None:
         line["parent_pass_rate"] = float(np.mean(stored.parent_passed))
     line["evaluations"] = {e.set_name: e.accuracy for e in evaluations}
-    for name in ("seconds_by_part", "wire_bytes", "workers", "reissued", "speculated", "nondeterministic_reports"):
+    for name in (
+        "seconds_by_part",
+        "wire_bytes",
+        "workers",
+        "reissued",
+        "speculated",
+        "nondeterministic_reports",
+    ):
         line[name] = beside.get(name)
     return line
 

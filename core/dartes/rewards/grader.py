@@ -34,12 +34,12 @@ def main() -> None:
     """Serve the parent process on the pipes that were standard input and output when it started."""
     requests, replies = _take_pipes()
     _limit(resource.RLIMIT_CORE, 0)
-    _limit(resource.RLIMIT_FSIZE, 0)
     _limit(resource.RLIMIT_NOFILE, OPEN_FILES_LIMIT)
     _limit(resource.RLIMIT_AS, MEMORY_LIMIT)
     address, settings = json.loads(_read_frame(requests) or b"null")
     task = load_task_class(address).from_spec(TaskSettings(**settings))
     os.dup2(1, 2)  # errors up to here are the parent's to show; from here on nobody reads them
+    _limit(resource.RLIMIT_FSIZE, 0)
     _write(replies, READY)
     while body := _read_frame(requests):
         seconds, flush_each, rows, completions = json.loads(body)

@@ -78,6 +78,11 @@ class GradingPool:
         for grader in self._graders:
             grader.close()
 
+    @property
+    def process_ids(self) -> tuple[int, ...]:
+        """Process ids of the graders, which a restart changes."""
+        return tuple(grader.process_id for grader in self._graders)
+
     def grade(self, rows: Sequence[Row], completions: Sequence[str]) -> list[Grade]:
         """Grade `completions[i]`, an answer to `rows[i]`; one grade each, in order.
 

@@ -61,6 +61,11 @@ class GraderProcess:
         self._to_send = memoryview(frame([address, asdict(settings)]))
         self._ready = False
 
+    @property
+    def process_id(self) -> int:
+        """The process's id, which is also its group's."""
+        return self._process.pid
+
     def wait_until_ready(self) -> None:
         """Block until the task is loaded; raises `GraderLostError` with what the process wrote to stderr."""
         if self._ready:

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 from dartes.difficulty import DifficultyState, Results, score, sign_flip_share
-from dartes.difficulty.score import normalise
+from dartes.difficulty.score import coefficients_of, normalise
 
 from .runs import batch_of, passes, settings, visit
 
@@ -56,7 +56,7 @@ def test_weights_use_the_history_after_this_visit_and_are_neither_normalised_nor
 
 
 def test_fitness_is_the_mean_of_weighted_scores_plus_the_unweighted_auxiliary_term() -> None:
-    chosen = settings(population_size=2, auxiliary_weight=0.1)
+    chosen = settings(population_size=2, auxiliary_weight=0.3)
     state = DifficultyState.new(2)
     scores = np.array([[0.5, 2.0], [1.0, -1.0]], dtype=np.float32)
     auxiliary = np.array([[1.0, 0.5], [0.0, 0.5]], dtype=np.float32)
@@ -65,10 +65,10 @@ def test_fitness_is_the_mean_of_weighted_scores_plus_the_unweighted_auxiliary_te
     w = [float(weight) for weight in scored.weights]
     assert scored.pass_rates.tolist() == [1.0, 0.5]
     assert scored.fitness.tolist() == [
-        (w[0] * 0.5 + w[1] * 2.0) / 2 + 0.1 * 0.75,
-        (w[0] * 1.0 - w[1] * 1.0) / 2 + 0.1 * 0.25,
+        (w[0] * 0.5 + w[1] * 2.0) / 2 + 0.3 * 0.75,
+        (w[0] * 1.0 - w[1] * 1.0) / 2 + 0.3 * 0.25,
     ]
-    assert scored.raw.tolist() == [2.5 / 2 + 0.1 * 0.75, 0.0 + 0.1 * 0.25]
+    assert scored.raw.tolist() == [2.5 / 2 + 0.3 * 0.75, 0.0 + 0.3 * 0.25]
 
 
 def test_scores_default_to_the_passes() -> None:
@@ -95,6 +95,15 @@ def test_coefficients_are_alpha_over_n_times_z_rounded_once() -> None:
     assert scored.normalised.tolist() == z
     assert scored.coefficients.dtype == np.float32
     assert scored.coefficients.tolist() == [f32(0.1 / 4 * value) for value in z]
+
+
+def test_alpha_is_divided_by_n_before_it_multiplies_z() -> None:
+    # A z for which the other order of the two operations ends on the other side of a float32 boundary.
+    z = float.fromhex("-0x1.edb0ae263ffffp-2")
+    expected = float.fromhex("-0x1.0d9ee4p-17")
+    assert f32(0.0005 * z / 30) != expected
+    chosen = settings(learning_rate=0.0005, population_size=30)
+    assert coefficients_of(chosen, np.array([z])).tolist() == [expected]
 
 
 def test_equal_fitness_gives_coefficients_of_exactly_zero() -> None:

