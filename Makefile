@@ -17,6 +17,7 @@ help: ## list all targets
 
 .PHONY: setup
 setup: .venv/installed ## make .venv with the locked versions (needs Python 3.11+); nothing where it is up to date
+	@:
 
 .venv/installed: requirements.lock pyproject.toml
 	@PYTHON="$(PYTHON)" scripts/setup.sh

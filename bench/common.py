@@ -1,10 +1,14 @@
-"""What all benchmark scripts share: the machine's description, a printed table, a JSON file of results."""
+"""What all benchmark scripts share: the machine's description, a printed table, a JSON file of results.
+
+A script asks for figures and says of each what was asked, what was measured and whether that is enough.
+"""
 
 import json
 import os
 import platform
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeAlias
@@ -13,6 +17,21 @@ Value: TypeAlias = str | int | float | bool | None
 Row: TypeAlias = Mapping[str, Value]
 
 RESULTS = Path(__file__).with_name("results")
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One figure to reach. `reached` is None where nothing was asked, or where it was not measured."""
+
+    what: str
+    asked: str
+    measured: str
+    reached: bool | None
+
+
+def all_reached(figures: Sequence[Figure]) -> bool:
+    """Whether no figure was missed."""
+    return all(figure.reached is not False for figure in figures)
 
 
 def machine() -> dict[str, Value]:
@@ -26,17 +45,21 @@ def machine() -> dict[str, Value]:
     }
 
 
-def report(name: str, rows: Sequence[Row], meta: Mapping[str, object]) -> Path:
+def report(
+    name: str, rows: Sequence[Row], meta: Mapping[str, object], figures: Sequence[Figure] = ()
+) -> Path:
     """Prints the rows as a table and writes rows, meta and machine to `bench/results/NAME.json`.
 
     Rows may have different keys; a cell without a value is empty. `meta` holds what applies to all rows:
-    the settings measured, versions, the figure to reach and whether it was. Returns the file's path.
+    the settings measured, versions. `figures` are what was asked for. Returns the file's path.
     """
     described = machine()
     print(f"{name}: " + ", ".join(f"{value}" for value in described.values()))
     print(format_table(rows))
     for key, value in meta.items():
         print(f"{key}: {value}")
+    if figures:
+        print(format_table([figure_row(figure) for figure in figures]))
     RESULTS.mkdir(parents=True, exist_ok=True)
     path = RESULTS / f"{name}.json"
     document = {
@@ -44,12 +67,19 @@ def report(name: str, rows: Sequence[Row], meta: Mapping[str, object]) -> Path:
         "command": " ".join([Path(sys.executable).name, *sys.orig_argv[1:]]),
         "measured_at": datetime.now(UTC).isoformat(timespec="seconds"),
         "machine": described,
+        "figures": [asdict(figure) for figure in figures],
         "meta": dict(meta),
         "rows": [dict(row) for row in rows],
     }
     path.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
     print(f"written to {path}")
     return path
+
+
+def figure_row(figure: Figure) -> Row:
+    """A figure as a row of a table."""
+    verdict = {True: "reached", False: "MISSED", None: ""}[figure.reached]
+    return {"figure": figure.what, "asked": figure.asked, "measured": figure.measured, "": verdict}
 
 
 def format_table(rows: Sequence[Row]) -> str:

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
-from mpmath import mp, mpf  # type: ignore[import-untyped]
+from mpmath import mp, mpf
 from numpy.typing import NDArray
 
 SIZE = 65536

@@ -46,7 +46,7 @@ def convert(gguf_file: Path, output: Path) -> int:
         {
             key: value
             for key, value in loaded.config.to_dict().items()
-            if key not in ("quantization_config", "_name_or_path")
+            if key not in ("quantization_config", "_model_name_or_path")
         }
     )
     model = AutoModelForCausalLM.from_config(config, dtype=torch.float32)

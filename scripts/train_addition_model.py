@@ -184,6 +184,8 @@ def main() -> None:
     model.generation_config = GenerationConfig(do_sample=False, pad_token_id=PAD, eos_token_id=EOS)
     model.save_pretrained(arguments.output)
     build_tokenizer().save_pretrained(arguments.output)
+    for file in arguments.output.iterdir():
+        file.chmod(0o644)  # the weights are written for their owner only, but they are to be packaged
     print(f"written to {arguments.output}")
 
 

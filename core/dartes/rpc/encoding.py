@@ -16,7 +16,8 @@ def pack_bits(bits: NDArray[np.bool_]) -> bytes:
 def unpack_bits(payload: bytes, count: int) -> NDArray[np.bool_]:
     """Inverse of `pack_bits` for `count` elements. Raises EncodingError where the length is wrong."""
     if len(payload) != (count + 7) // 8:
-        raise EncodingError(f"{len(payload)} bytes of bits for {count} positions; expected {(count + 7) // 8}")
+        expected = (count + 7) // 8
+        raise EncodingError(f"{len(payload)} bytes of bits for {count} positions; expected {expected}")
     return np.unpackbits(np.frombuffer(payload, np.uint8), count=count, bitorder="little").astype(np.bool_)
 
 

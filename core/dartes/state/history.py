@@ -22,13 +22,13 @@ from dartes.difficulty import (
     member_signs,
     score,
 )
-from dartes.errors import DartesError
 from dartes.ids import Iteration
-from dartes.journal import JournalRow, row_hash
-from dartes.state.reader import StoredIteration
+from dartes.journal import JournalError, JournalRow, row_hash
+from dartes.state.columns import StoredIteration
+from dartes.state.errors import DamagedStoreError
 
 
-class DivergenceError(DartesError):
+class DivergenceError(DamagedStoreError):
     """What is stored is not what the stored bits lead to."""
 
     def __init__(self, iteration: int, what: str) -> None:
@@ -84,16 +84,19 @@ def recompute(
             raise DivergenceError(it.iteration, "source of the batch (fresh or replay)")
         if it.passed.shape[0] != settings.population_size:
             raise DivergenceError(it.iteration, "number of members")
-        results = Results(passed=it.passed, scores=it.scores, auxiliary=it.auxiliary)
-        scored = score(settings, state, batch, results)
-        row = journal_row(settings, it.iteration, it.stage, scored)
-        recorded = JournalRow.decode(it.row)
+        try:
+            results = Results(passed=it.passed, scores=it.scores, auxiliary=it.auxiliary)
+            recorded = JournalRow.decode(it.row)
+            scored = score(settings, state, batch, results)
+            row = journal_row(settings, it.iteration, it.stage, scored)
+        except (JournalError, ValueError) as error:
+            raise DivergenceError(it.iteration, f"row or list of scores ({error})") from error
         if not np.array_equal(recorded.seeds, row.seeds):
             raise DivergenceError(it.iteration, "list of seeds")
         if recorded.coefficients.tobytes() != row.coefficients.tobytes():
             raise DivergenceError(it.iteration, "list of coefficients")
         current = row_hash(previous, row)
-        if current != it.row_hash:
+        if current != it.row_hash or row.encode() != it.row:
             raise DivergenceError(it.iteration, "row hash")
         yield Decision(stored=it, batch=batch, scored=scored, row=row, row_hash=current)
         advance(state, batch, scored)

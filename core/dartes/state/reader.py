@@ -1,80 +1,42 @@
-"""Read-only access to a run's store, safe while the coordinator writes to it.
+"""Read-only access to a run's store, safe while the coordinator writes to it and after it was killed.
 
 Everything here returns what was recorded; recomputing what it led to is `dartes.state.history`.
 """
 
-import json
 import sqlite3
-import zlib
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-import numpy as np
-from numpy.typing import NDArray
-
-from dartes.errors import ConfigurationError
-from dartes.rpc.encoding import unpack_bits
+from dartes.errors import ConfigurationError, TransientError
+from dartes.state.columns import (
+    EVALUATION_COLUMNS,
+    ITERATION_COLUMNS,
+    StoredEvaluation,
+    StoredIteration,
+    StoredSnapshot,
+    evaluation_of,
+    iteration_of,
+)
+from dartes.state.errors import DamagedStoreError, NoStateError, is_damage
 from dartes.state.folder import RunFolder
 from dartes.state.schema import SCHEMA_VERSION
 
-
-class NoStateError(ConfigurationError):
-    """There is a store, but nothing was ever committed to it."""
-
-
-@dataclass(frozen=True)
-class StoredIteration:
-    """One committed iteration: shapes are [B] for problems and [N, B] for member results."""
-
-    iteration: int
-    stage: int
-    epoch: int
-    problems: NDArray[np.int64]
-    replayed: NDArray[np.bool_]
-    passed: NDArray[np.bool_]
-    truncated: NDArray[np.bool_]
-    scores: NDArray[np.float32] | None
-    auxiliary: NDArray[np.float32] | None
-    parent_passed: NDArray[np.bool_] | None
-    row: bytes
-    row_hash: bytes
-    beside: dict[str, Any]
-
-
-@dataclass(frozen=True)
-class StoredEvaluation:
-    """One evaluation set on the weights after `iteration` updates; bits per problem."""
-
-    iteration: int
-    set_name: str
-    passed: NDArray[np.bool_]
-    truncated: NDArray[np.bool_]
-    beside: dict[str, Any]
-
-    @property
-    def accuracy(self) -> float:
-        """Share of problems passed."""
-        return float(np.count_nonzero(self.passed)) / len(self.passed)
-
-
-@dataclass(frozen=True)
-class StoredSnapshot:
-    """A snapshot that a worker reported: file name inside the snapshots folder, and its digest."""
-
-    iteration: int
-    row_hash: bytes
-    digest: str
-    file: str
+PAGE_ITERATIONS = 16
+"""Iterations read at once: between pages no lock is held, so a long reading never delays a commit."""
 
 
 class RunReader:
-    """A read-only connection to the store of a run folder."""
+    """A connection to the store of a run folder that never changes a value.
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
+    Every method raises DamagedStoreError where the store does not hold what was written to it, and
+    TransientError where it can't be read now.
+    """
+
+    def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
         self._connection = connection
+        self._path = path
 
     @classmethod
     def open(cls, folder: RunFolder, store: Path | None = None) -> Self:
@@ -89,20 +51,19 @@ class RunReader:
         path = store or folder.store
         if not path.is_file():
             raise ConfigurationError(
-                f"{folder.path}: no run here ({path.name} is missing); start one with `dartes run JOB --workdir`"
+                f"{folder.path}: no run here ({path.name} is missing); start one with "
+                "`dartes run JOB --workdir`"
             )
-        # immutable=0: a reader takes part in the locking, so a commit is seen whole or not at all.
-        connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, timeout=30)
-        reader = cls(connection)
-        version = reader.meta_text("schema_version") if reader._has_tables() else None
-        if version is None:
+        # mode=rw, with statements that write refused below: where a coordinator was killed inside a commit,
+        # the store has to be rolled back before anybody can read it.
+        connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode=rw", uri=True, timeout=30)
+        reader = cls(connection, path)
+        try:
+            reader._query("PRAGMA query_only = ON")
+            reader._require_version()
+        except BaseException:
             connection.close()
-            raise NoStateError(f"{path}: the run has not got as far as its first state yet")
-        if version != str(SCHEMA_VERSION):
-            connection.close()
-            raise ConfigurationError(
-                f"{path}: state version {version}, but this dartes reads version {SCHEMA_VERSION}"
-            )
+            raise
         return reader
 
     def __enter__(self) -> Self:
@@ -117,49 +78,60 @@ class RunReader:
         """Close the connection."""
         self._connection.close()
 
-    def _has_tables(self) -> bool:
-        found = self._connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'meta'").fetchone()
-        return found is not None
+    def check_pages(self) -> None:
+        """Raise DamagedStoreError where SQLite finds the file's pages wrong."""
+        verdict = str(self._query("PRAGMA quick_check(1)")[0][0])
+        if verdict != "ok":
+            raise DamagedStoreError(f"{self._path.name}: {verdict.splitlines()[0]}")
 
     def meta(self, key: str) -> bytes | None:
         """A value of the meta table as bytes, or None."""
-        found = self._connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
-        if found is None:
+        found = self._query("SELECT value FROM meta WHERE key = ?", (key,))
+        if not found:
             return None
-        value = found[0]
+        value = found[0][0]
         return value.encode() if isinstance(value, str) else bytes(value)
 
     def meta_text(self, key: str) -> str | None:
         """A value of the meta table as text, or None."""
         value = self.meta(key)
-        return None if value is None else value.decode()
+        try:
+            return None if value is None else value.decode()
+        except UnicodeDecodeError as error:
+            raise DamagedStoreError(f"{self._path.name}: {key} is not text") from error
 
     def iteration_count(self) -> int:
         """Number of committed iterations."""
-        found = self._connection.execute("SELECT COALESCE(MAX(iteration) + 1, 0) FROM iterations").fetchone()
-        return int(found[0])
+        return int(self._query("SELECT COALESCE(MAX(iteration) + 1, 0) FROM iterations")[0][0])
 
     def last_row_hash(self) -> bytes | None:
         """Hash of the newest journal row, or None before the first commit."""
-        found = self._connection.execute(
-            "SELECT row_hash FROM iterations ORDER BY iteration DESC LIMIT 1"
-        ).fetchone()
-        return None if found is None else bytes(found[0])
+        found = self._query("SELECT row_hash FROM iterations ORDER BY iteration DESC LIMIT 1")
+        return bytes(found[0][0]) if found else None
+
+    def last_epoch(self) -> int | None:
+        """Data epoch of the newest iteration, or None before the first commit."""
+        found = self._query("SELECT epoch FROM iterations ORDER BY iteration DESC LIMIT 1")
+        return int(found[0][0]) if found else None
 
     def iterations(self, start: int = 0, stop: int | None = None) -> Iterator[StoredIteration]:
-        """Committed iterations start..stop-1 in order, one at a time."""
-        rows = self._connection.execute(
-            "SELECT iteration, stage, epoch, problems, replayed, passed, truncated, scores, auxiliary,"
-            " parent_passed, row, row_hash, beside FROM iterations WHERE iteration >= ? AND iteration < ?"
-            " ORDER BY iteration",
-            (start, 2**62 if stop is None else stop),
-        )
-        for row in rows:
-            yield _stored_iteration(row)
+        """Committed iterations start..stop-1 in order."""
+        end = 2**62 if stop is None else stop
+        while True:
+            page = self._query(
+                f"SELECT {ITERATION_COLUMNS} FROM iterations WHERE iteration >= ? AND iteration < ?"
+                " ORDER BY iteration LIMIT ?",
+                (start, end, PAGE_ITERATIONS),
+            )
+            for row in page:
+                yield iteration_of(row)
+            if len(page) < PAGE_ITERATIONS:
+                return
+            start = int(page[-1][0]) + 1
 
     def journal_rows(self, start: int = 0, limit: int = -1) -> list[tuple[int, bytes, bytes]]:
         """(iteration, encoded journal row, row hash) from `start` on; at most `limit` if not negative."""
-        rows = self._connection.execute(
+        rows = self._query(
             "SELECT iteration, row, row_hash FROM iterations WHERE iteration >= ? ORDER BY iteration LIMIT ?",
             (start, limit),
         )
@@ -167,29 +139,17 @@ class RunReader:
 
     def evaluations(self) -> list[StoredEvaluation]:
         """All recorded evaluations by iteration, then set name."""
-        rows = self._connection.execute(
-            "SELECT iteration, set_name, problems, passed, truncated, beside FROM evaluations"
-            " ORDER BY iteration, set_name"
-        )
-        return [
-            StoredEvaluation(
-                iteration=int(k),
-                set_name=str(name),
-                passed=unpack_bits(bytes(passed), int(count)),
-                truncated=unpack_bits(bytes(truncated), int(count)),
-                beside=json.loads(beside),
-            )
-            for k, name, count, passed, truncated, beside in rows
-        ]
+        rows = self._query(f"SELECT {EVALUATION_COLUMNS} FROM evaluations ORDER BY iteration, set_name")
+        return [evaluation_of(row) for row in rows]
 
     def snapshots(self) -> list[StoredSnapshot]:
         """Reported snapshots, oldest first."""
-        rows = self._connection.execute("SELECT iteration, row_hash, digest, file FROM snapshots ORDER BY 1")
+        rows = self._query("SELECT iteration, row_hash, digest, file FROM snapshots ORDER BY 1")
         return [StoredSnapshot(int(k), bytes(h), str(d), str(f)) for k, h, d, f in rows]
 
     def attestations(self, iteration: int | None = None) -> list[tuple[int, str, str, bool]]:
         """(iteration, worker, weight digest, rebuilt), of one iteration or of all."""
-        rows = self._connection.execute(
+        rows = self._query(
             "SELECT iteration, worker, digest, rebuilt FROM attestations WHERE ? IS NULL OR iteration = ?"
             " ORDER BY iteration, worker",
             (iteration, iteration),
@@ -198,38 +158,22 @@ class RunReader:
 
     def events(self) -> list[tuple[float, str, str]]:
         """(time in seconds since 1970, reason, text), oldest first."""
-        rows = self._connection.execute("SELECT time, reason, text FROM events ORDER BY id")
+        rows = self._query("SELECT time, reason, text FROM events ORDER BY id")
         return [(float(t), str(r), str(x)) for t, r, x in rows]
 
+    def _require_version(self) -> None:
+        if not self._query("SELECT 1 FROM sqlite_master WHERE name = 'meta'"):
+            raise NoStateError(f"{self._path}: the run has not got as far as its first state yet")
+        version = self.meta_text("schema_version")
+        if version != str(SCHEMA_VERSION):
+            raise ConfigurationError(
+                f"{self._path}: state version {version}, but this dartes reads version {SCHEMA_VERSION}"
+            )
 
-def _stored_iteration(row: tuple[Any, ...]) -> StoredIteration:
-    (k, stage, epoch, problems, replayed, passed, truncated, scores, auxiliary, parent, journal, digest, beside) = row
-    indices = np.frombuffer(problems, "<u4").astype(np.int64)
-    size = len(indices)
-    members = len(passed) // ((size + 7) // 8)
-    return StoredIteration(
-        iteration=int(k),
-        stage=int(stage),
-        epoch=int(epoch),
-        problems=indices,
-        replayed=unpack_bits(bytes(replayed), size),
-        passed=_bit_rows(bytes(passed), members, size),
-        truncated=_bit_rows(bytes(truncated), members, size),
-        scores=_float_rows(scores, members, size),
-        auxiliary=_float_rows(auxiliary, members, size),
-        parent_passed=None if parent is None else unpack_bits(bytes(parent), size),
-        row=bytes(journal),
-        row_hash=bytes(digest),
-        beside=json.loads(beside),
-    )
-
-
-def _bit_rows(payload: bytes, members: int, size: int) -> NDArray[np.bool_]:
-    rows = np.frombuffer(payload, np.uint8).reshape(members, -1)
-    return np.unpackbits(rows, axis=1, count=size, bitorder="little").astype(np.bool_)
-
-
-def _float_rows(payload: bytes | None, members: int, size: int) -> NDArray[np.float32] | None:
-    if payload is None:
-        return None
-    return np.frombuffer(zlib.decompress(payload), "<f4").astype(np.float32).reshape(members, size)
+    def _query(self, statement: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        try:
+            return self._connection.execute(statement, parameters).fetchall()
+        except sqlite3.DatabaseError as error:
+            if is_damage(error):
+                raise DamagedStoreError(f"{self._path.name}: {error}") from error
+            raise TransientError(f"{self._path}: can't be read now ({error})") from error

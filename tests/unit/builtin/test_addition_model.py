@@ -1,7 +1,6 @@
-"""The built-in model loads like any other from a folder, adds when it answers, and refuses more than a third."""
+"""The built-in model loads like any other folder, adds when it answers, and refuses more than a third."""
 
 import importlib.util
-import os
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -9,10 +8,11 @@ from typing import Any
 
 import pytest
 import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
 from dartes.builtin import builtin_model
 from dartes.data.builtin import builtin_rows
 from dartes.errors import ConfigurationError
-from transformers import AutoModelForCausalLM, AutoTokenizer
 
 SCRIPT = Path(__file__).parents[3] / "scripts" / "train_addition_model.py"
 
@@ -45,13 +45,11 @@ def answers(model: Any, tokenizer: Any, prompts: list[str]) -> list[str]:
     return list(tokenizer.batch_decode(tokens[:, batch.input_ids.shape[1] :], skip_special_tokens=True))
 
 
-def test_the_folder_is_small_and_readable_by_all() -> None:
+def test_the_folder_is_complete_and_small() -> None:
     folder = builtin_model("addition")
-    assert {"config.json", "generation_config.json", "model.safetensors", "tokenizer.json"} <= set(
-        os.listdir(folder)
-    )
-    assert sum(file.stat().st_size for file in folder.iterdir()) < 1_500_000
-    assert all(file.stat().st_mode & 0o044 == 0o044 for file in folder.iterdir())
+    sizes = {file.name: file.stat().st_size for file in folder.iterdir()}
+    assert {"config.json", "generation_config.json", "model.safetensors", "tokenizer.json"} <= set(sizes)
+    assert sum(sizes.values()) < 1_500_000
 
 
 def test_a_name_that_is_no_model_is_refused() -> None:
@@ -71,19 +69,16 @@ def test_text_survives_the_tokenizer_and_an_unknown_character_is_a_question_mark
 def test_the_base_answers_six_in_ten_and_refuses_most_others(model: Any, tokenizer: Any) -> None:
     rows = builtin_rows("addition", "test")
     given = answers(model, tokenizer, [f"{row['a']}+{row['b']}=" for row in rows])
-    right = sum(
-        answer == str(int(str(row["a"])) + int(str(row["b"])))
-        for answer, row in zip(given, rows, strict=True)
-    )
+    sums = [str(sum(map(int, str(row["question"]).split("+")))) for row in rows]
+    right = sum(answer == value for answer, value in zip(given, sums, strict=True))
     assert 0.58 <= right / len(rows) <= 0.64
     assert 0.35 <= given.count("?") / len(rows) <= 0.41
 
 
 def test_padding_on_the_left_changes_no_answer(model: Any, tokenizer: Any) -> None:
     prompts = ["1+2=", "10+2=", "99+99=", "5+50=", "0+0="]
-    assert answers(model, tokenizer, prompts) == [
-        answers(model, tokenizer, [prompt])[0] for prompt in prompts
-    ]
+    alone = [answers(model, tokenizer, [prompt])[0] for prompt in prompts]
+    assert answers(model, tokenizer, prompts) == alone
 
 
 def test_the_script_makes_this_very_layout(script: ModuleType, model: Any, tokenizer: Any) -> None:

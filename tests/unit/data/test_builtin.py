@@ -1,6 +1,7 @@
 """The built-in sets are fixed for good, and their splits share no problem."""
 
 import pytest
+
 from dartes.data import DatasetError
 from dartes.data.builtin import builtin_names, builtin_rows
 

@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from dartes.data import DatasetError, load_dataset
 from dartes.data.files import LINE_LIMIT
 from dartes.spec.dataset import DatasetSpec
-from hypothesis import given
-from hypothesis import strategies as st
 
 
 @dataclass(frozen=True)

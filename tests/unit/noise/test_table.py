@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from dartes.errors import ConfigurationError
 from dartes.noise.table import TABLE_FILE, normal_table, read_table
-from mpmath import mp  # type: ignore[import-untyped]
+from mpmath import mp
 
 SCRIPT = Path(__file__).parents[3] / "scripts" / "make_normal_table.py"
 

@@ -5,13 +5,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
 from dartes.rewards.pool import ANSWER_LIMIT, GradingPool
 from dartes.rewards.process import GraderStartError
 from dartes.spec.task import TaskSpec
 from dartes.tasks.base import Row, TaskSettings
 from dartes.tasks.countdown import CountdownTask
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 LIMIT = 0.2
 ROW: Row = {"a": 1, "b": 2}

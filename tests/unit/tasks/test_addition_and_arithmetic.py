@@ -1,12 +1,13 @@
 """The sum tasks: what passes, and how far an answer that does not pass has come."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from dartes.errors import ConfigurationError
 from dartes.tasks.addition import AdditionTask
 from dartes.tasks.arithmetic import DEFAULT_SYSTEM, ArithmeticTask
 from dartes.tasks.base import Message, Row, RowError, TaskSettings, check_rows
-from hypothesis import given
-from hypothesis import strategies as st
 
 ADDITION = AdditionTask.from_spec(TaskSettings("addition"))
 ARITHMETIC = ArithmeticTask.from_spec(TaskSettings("arithmetic"))

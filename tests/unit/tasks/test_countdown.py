@@ -3,11 +3,12 @@
 import pickle
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from dartes.errors import ConfigurationError
 from dartes.tasks.base import JSON, RowError, TaskSettings
 from dartes.tasks.countdown import CountdownTask
-from hypothesis import given
-from hypothesis import strategies as st
 
 TAGS = CountdownTask.from_spec(TaskSettings("countdown"))
 BOXED = CountdownTask.from_spec(TaskSettings("countdown", answer_format="Boxed"))

@@ -6,9 +6,10 @@ import time
 from fractions import Fraction
 
 import pytest
-from dartes.tasks.expressions import DEPTH_LIMIT, LENGTH_LIMIT, ExpressionError, evaluate
 from hypothesis import given
 from hypothesis import strategies as st
+
+from dartes.tasks.expressions import DEPTH_LIMIT, LENGTH_LIMIT, ExpressionError, evaluate
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,11 @@
 """GSM8K: the word after the last mark is the answer; the format score reads the opened tag and the answer."""
 
 import pytest
-from dartes.tasks.base import RowError, TaskSettings
-from dartes.tasks.gsm8k import Gsm8kTask
 from hypothesis import given
 from hypothesis import strategies as st
+
+from dartes.tasks.base import RowError, TaskSettings
+from dartes.tasks.gsm8k import Gsm8kTask
 
 TASK = Gsm8kTask.from_spec(TaskSettings("gsm8k"))
 ROW = {"question": "How many?", "answer": "40 + 32 = 72\n#### 1,072"}

@@ -4,10 +4,11 @@ import re
 from fractions import Fraction
 
 import pytest
-from dartes.tasks.blocks import after_think_block, is_think_then, last_answer, last_box, opened_tag
-from dartes.tasks.numbers import parse_decimal
 from hypothesis import given
 from hypothesis import strategies as st
+
+from dartes.tasks.blocks import after_think_block, is_think_then, last_answer, last_box, opened_tag
+from dartes.tasks.numbers import parse_decimal
 
 
 @pytest.mark.parametrize(

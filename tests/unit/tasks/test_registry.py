@@ -1,6 +1,7 @@
 """Tasks are found by name among the installed entry points."""
 
 import pytest
+
 from dartes.errors import ConfigurationError
 from dartes.tasks.base import TaskSettings
 from dartes.tasks.registry import load_task_class, task_address, task_named, task_names

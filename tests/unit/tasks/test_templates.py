@@ -1,10 +1,11 @@
 """Prompt templates replace names of columns and nothing else."""
 
 import pytest
-from dartes.tasks.base import Message, Row, RowError
-from dartes.tasks.templates import Template, build_prompt
 from hypothesis import given
 from hypothesis import strategies as st
+
+from dartes.tasks.base import Message, Row, RowError
+from dartes.tasks.templates import Template, build_prompt
 
 
 @pytest.mark.parametrize(

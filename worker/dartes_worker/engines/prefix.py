@@ -60,18 +60,12 @@ class SharedPrefix:
     def layout(self, group: Sequence[Sequence[int]], pad_id: int) -> tuple[torch.Tensor, torch.Tensor]:
         """Return ids and attention mask, int64[group, longest]: prefix, padding, rest of the prompt."""
         longest = max(map(len, group))
-        ids = torch.full((len(group), longest), pad_id)
-        mask = torch.zeros((len(group), longest), dtype=torch.int64)
-        for row, tokens in enumerate(group):
-            own = torch.tensor(tokens)
-            begin = longest - (len(tokens) - self.length)
-            for place, part in (
-                (slice(0, self.length), own[: self.length]),
-                (slice(begin, None), own[self.length :]),
-            ):
-                ids[row, place] = part
-                mask[row, place] = 1
-        return ids, mask
+        ids, mask = [], []
+        for tokens in group:
+            padding = longest - len(tokens)
+            ids.append([*tokens[: self.length], *[pad_id] * padding, *tokens[self.length :]])
+            mask.append([1] * self.length + [0] * padding + [1] * (len(tokens) - self.length))
+        return torch.tensor(ids), torch.tensor(mask)
 
     def arguments(self, model: Any, ids: torch.Tensor, rows: int) -> dict[str, Any]:
         """Return the arguments of `model.generate` that hand over the prefix's keys and values."""
@@ -81,6 +75,8 @@ class SharedPrefix:
             return {}
         cache = DynamicCache(config=model.config.get_text_config(decoder=True))
         first = ids[:1, : self.length].to(model.device)
-        model(input_ids=first, past_key_values=cache, use_cache=True)
+        # The prefix's logits are not needed; where the model allows it, all but one are not even computed.
+        cheap = {"logits_to_keep": 1} if "logits_to_keep" in signature(model.forward).parameters else {}
+        model(input_ids=first, past_key_values=cache, use_cache=True, **cheap)
         cache.batch_repeat_interleave(rows)
         return {"past_key_values": cache}

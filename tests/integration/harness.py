@@ -1,0 +1,309 @@
+"""Real runs for tests and benchmarks: a job written down, `dartes run` as a process, its children, its result.
+
+Everything waits for conditions with deadlines. It knows nothing about what a run should come out as.
+"""
+
+import contextlib
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Self, TypeVar
+
+import psutil
+from dartes.cli.control import ControlClient
+from dartes.cli.recompute import retold
+from dartes.difficulty import DifficultyState
+from dartes.rpc import tls
+from dartes.state import RunFolder
+from dartes.v1 import control_pb2 as wire
+
+DEADLINE_SECONDS = 120.0
+POLL_SECONDS = 0.02
+LOOK_SECONDS = 0.25
+"""How often a waiting test looks for new processes of its run: looking reads all of /proc."""
+HERE = Path(__file__).resolve().parent
+
+Found = TypeVar("Found")
+
+
+class EngineHook(StrEnum):
+    """What `DARTES_ENGINE` may name; the real engine needs no hook."""
+
+    REAL = ""
+    HASHING = "dartes_worker.engines.hashing:HashingEngine.load"
+    HELD_REAL = "interfering_engines:held_transformers"
+    HELD_HASHING = "interfering_engines:held_hashing"
+    MISGROUPING = "interfering_engines:misgrouping_hashing"
+
+    @property
+    def held(self) -> "EngineHook":
+        """The same engine, held."""
+        return EngineHook.HELD_REAL if self is EngineHook.REAL else EngineHook.HELD_HASHING
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What two runs of one job must have in common, to the last bit."""
+
+    journal_hash: str
+    difficulty_digest: str
+    weight_digest: str
+    journal_file: str
+    """SHA-256 of the portable journal."""
+    evaluations: str
+    """SHA-256 over the answers of all evaluations."""
+
+
+def identity(folder: Path) -> Identity:
+    """The identity of a finished run; the difficulty state is recomputed from the stored bits."""
+    run_folder = RunFolder(folder)
+    summary = json.loads(run_folder.summary.read_text(encoding="utf-8"))
+    assert summary["status"] == "done", f"{folder}: not finished"
+    with retold(run_folder) as run:
+        state = DifficultyState.new(run.problem_count)
+        hashes = [decision.row_hash.hex() for decision in run.decisions(state)]
+        answers = [
+            (e.iteration, e.set_name, e.passed.tobytes().hex(), e.truncated.tobytes().hex())
+            for e in run.reader.evaluations()
+        ]
+    assert hashes[-1] == summary["journal_hash"]
+    recorded = [json.loads(line) for line in run_folder.metrics.read_text(encoding="utf-8").splitlines()]
+    assert [line["row_hash"] for line in recorded] == hashes, f"{folder}: metrics.jsonl has gaps or repeats"
+    return Identity(
+        journal_hash=summary["journal_hash"],
+        difficulty_digest=state.digest(),
+        weight_digest=summary["weight_digest"],
+        journal_file=hashlib.sha256(run_folder.journal.read_bytes()).hexdigest(),
+        evaluations=hashlib.sha256(repr(answers).encode()).hexdigest(),
+    )
+
+
+def summary_of(folder: Path) -> dict[str, Any]:
+    """`summary.json` of a run."""
+    summary: dict[str, Any] = json.loads(RunFolder(folder).summary.read_text(encoding="utf-8"))
+    return summary
+
+
+def with_changes(spec: Mapping[str, Any], **changes: Any) -> dict[str, Any]:
+    """A copy of nested fields with some replaced; `es__sigma=0.1` sets `es.sigma`."""
+    copy: dict[str, Any] = json.loads(json.dumps(spec))
+    for path, value in changes.items():
+        *parents, last = path.split("__")
+        inner = copy
+        for name in parents:
+            inner = inner.setdefault(name, {})
+        inner[last] = value
+    return copy
+
+
+def write_job(path: Path, spec: Mapping[str, Any], name: str = "job") -> Path:
+    """Write a job file (JSON is YAML)."""
+    job = {"apiVersion": "dartes.dev/v1alpha1", "kind": "DartESJob", "metadata": {"name": name}, "spec": spec}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(job, indent=1), encoding="utf-8")
+    return path
+
+
+def until(condition: Callable[[], Found], what: str, seconds: float = DEADLINE_SECONDS) -> Found:
+    """Ask until the answer is true and return it; AssertionError after `seconds`."""
+    deadline = time.monotonic() + seconds
+    while not (found := condition()):
+        assert time.monotonic() < deadline, f"not within {seconds:.0f} s: {what}"
+        time.sleep(POLL_SECONDS)
+    return found
+
+
+class Run:
+    """One `dartes run` process and everything it starts; a context manager that leaves nothing behind.
+
+    Parameters
+    ----------
+    engine, environment
+        What the workers answer with, and further variables of the process.
+    """
+
+    def __init__(
+        self,
+        job: Path,
+        folder: Path,
+        *options: str,
+        engine: EngineHook = EngineHook.HASHING,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        self.folder = RunFolder(folder)
+        self._seen: dict[int, psutil.Process] = {}
+        self._look_at = 0.0
+        self._log = folder.with_name(f"{folder.name}.{time.monotonic_ns()}.out")
+        self._log.parent.mkdir(parents=True, exist_ok=True)
+        variables = {
+            **os.environ,
+            "OMP_NUM_THREADS": "1",
+            "PYTHONPATH": str(HERE),
+            **({"DARTES_ENGINE": engine.value} if engine.value else {}),
+            **(environment or {}),
+        }
+        with self._log.open("wb") as output:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "dartes.cli.main", "run", str(job), "--workdir", str(folder), *options],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env=variables,
+            )
+        self._itself = psutil.Process(self._process.pid)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for process in [self._itself, *self.descendants()]:
+            _kill(process)
+        self._process.wait()
+
+    @property
+    def pid(self) -> int:
+        """Process id of `dartes run`."""
+        return self._process.pid
+
+    @property
+    def output(self) -> str:
+        """What it has printed so far."""
+        return self._log.read_text(encoding="utf-8")
+
+    def logs(self) -> str:
+        """What coordinator and workers have logged, those of earlier runs in this folder included."""
+        return "\n".join(path.read_text(encoding="utf-8") for path in sorted(self.folder.logs.glob("*.log")))
+
+    def descendants(self) -> list[psutil.Process]:
+        """Living processes that it ever started, also where it has ended itself."""
+        # The known ones are asked too: what a killed parent leaves behind is nobody's child any more.
+        for parent in [self._itself, *filter(_lives, self._seen.values())]:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                self._seen.update({child.pid: child for child in parent.children(recursive=True)})
+        return [process for process in self._seen.values() if _lives(process)]
+
+    def _look(self) -> None:
+        now = time.monotonic()
+        if now >= self._look_at:
+            self._look_at = now + LOOK_SECONDS
+            self.descendants()
+
+    def find(self, role: str) -> psutil.Process | None:
+        """The living `coordinator`, or a worker by its name."""
+        for process in self.descendants():
+            with contextlib.suppress(psutil.Error):
+                words = process.cmdline()
+                if role in words or f"dartes_{role}" in words:
+                    return process
+        return None
+
+    def status(self) -> wire.StatusResponse | None:
+        """What the coordinator says; None where none answers now."""
+        try:
+            address = self.folder.endpoint.read_text(encoding="utf-8")
+            credentials = tls.load(self.folder.tls / tls.Role.CONTROL.value)
+        except FileNotFoundError:
+            return None
+        client = ControlClient(address, credentials)
+        try:
+            return client.status()
+        finally:
+            client.close()
+
+    def until(self, condition: Callable[[], Found], what: str) -> Found:
+        """As the function `until`, but fails at once where the run ends first."""
+
+        def asked() -> Found | None:
+            self._look()
+            ended = self._process.poll() is not None
+            found = condition()
+            assert found or not ended, f"the run ended before: {what}\n{self.output}\n{self.logs()}"
+            return found or None
+
+        found = until(asked, what)
+        assert found is not None
+        return found
+
+    def exit_code(self, seconds: float = DEADLINE_SECONDS) -> int:
+        """Wait for its end; then also every process that it started must be gone."""
+
+        def ended() -> bool:
+            self._look()
+            return self._process.poll() is not None
+
+        try:
+            until(ended, "the end of the run", seconds)
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{self.output}\n{self.logs()}") from None
+        until(lambda: not self.descendants(), f"the end of {[p.pid for p in self.descendants()]}", 20.0)
+        return self._process.returncode
+
+    def must_end_with(self, code: int) -> str:
+        """Wait for its end with this exit code; returns what it printed."""
+        found = self.exit_code()
+        assert found == code, f"exit code {found}, not {code}\n{self.output}\n{self.logs()}"
+        return self.output
+
+    def kill_everything(self) -> None:
+        """SIGKILL for the command itself and all its processes at once."""
+        for process in [self._itself, *self.descendants()]:
+            _kill(process)
+        self.must_end_with(-signal.SIGKILL)
+
+
+@contextlib.contextmanager
+def held_run(
+    job: Path, folder: Path, *options: str, at: str, engine: EngineHook = EngineHook.HASHING
+) -> Iterator[tuple[Run, "Hold"]]:
+    """A run whose workers stop inside a lease: `first:COUNT` or `all:COUNT`, groups counted per process."""
+    hold = Hold(folder.with_name(f"{folder.name}.hold"))
+    with Run(job, folder, *options, engine=engine.held, environment=hold.environment(at)) as run:
+        yield run, hold
+
+
+class Hold:
+    """The folder by which held engines and a test speak with each other."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        folder.mkdir(parents=True)
+
+    def environment(self, at: str) -> dict[str, str]:
+        """Variables of a run whose workers shall stop."""
+        return {"DARTES_TEST_HOLD_FOLDER": str(self._folder), "DARTES_TEST_HOLD_AT": at}
+
+    def pids(self) -> list[int]:
+        """Workers that have stopped."""
+        return [int(path.name.removeprefix("held-")) for path in self._folder.glob("held-*")]
+
+    def open(self) -> None:
+        """Let all go on, now and later."""
+        (self._folder / "open").touch()
+
+
+def run_to_end(
+    job: Path, folder: Path, *options: str, engine: EngineHook, environment: Mapping[str, str] | None = None
+) -> str:
+    """Run a job to its end; returns what was printed."""
+    with Run(job, folder, *options, engine=engine, environment=environment) as run:
+        return run.must_end_with(0)
+
+
+def _kill(process: psutil.Process) -> None:
+    with contextlib.suppress(psutil.NoSuchProcess):
+        process.kill()
+
+
+def _lives(process: psutil.Process) -> bool:
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
