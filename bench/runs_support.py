@@ -22,6 +22,7 @@ ADDITION: Final = ROOT / "examples" / "addition.yaml"
 SMOLLM2_JOB: Final = ROOT / "examples" / "smollm2-arithmetic.yaml"
 SMOLLM2_MODEL: Final = ROOT / "runs" / "models" / "smollm2-135m-instruct"
 """Where `make example-smollm2` puts the model."""
+NO_MODEL: Final = "not measured: no model (make example-smollm2 fetches it)"
 
 
 @dataclass(frozen=True)

@@ -4,31 +4,37 @@ A commit succeeds only while this process is the newest that opened the store; a
 lost node is told so inside its own transaction. What a transaction holds is decided elsewhere.
 """
 
-import json
 import os
 import sqlite3
-import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Self
 
 from dartes.errors import DrainedError, TransientError
-from dartes.rpc.encoding import pack_bits, pack_floats
-from dartes.state.reader import StoredEvaluation, StoredIteration, StoredSnapshot
+from dartes.state import StoredEvaluation, StoredIteration, StoredSnapshot
+from dartes.state.columns import evaluation_columns, iteration_columns
+from dartes.state.errors import extended_code, is_damage
 from dartes.state.schema import SCHEMA_VERSION, TABLES
 
+from dartes_coordinator.full_disk import StoreFullError, UnwritableError, full_message
 
-class StoreFullError(TransientError):
-    """The disk took no more; what was committed is safe and the same commit can be tried again."""
+BUSY_SECONDS = 5.0
+"""How long a commit waits for a reader or another writer before it is tried again later."""
+
+_FULL_CODES = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_FSYNC}
+_BUSY_CODES = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
+
+MetaValues = Mapping[str, str | bytes]
+
+
+class StoreBusyError(UnwritableError):
+    """Another process holds the store."""
 
 
 class FencedError(DrainedError):
-    """A newer coordinator has opened this store."""
+    """A newer coordinator has opened this store, or the store was taken away."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +49,7 @@ class Attestation:
 
 @dataclass(frozen=True)
 class Event:
-    """Something worth telling people, with a stable reason."""
+    """Something worth telling people, with a stable reason; `time` in seconds since 1970."""
 
     time: float
     reason: str
@@ -53,37 +59,42 @@ class Event:
 class Store:
     """The store of one run, opened for writing by one incarnation."""
 
-    def __init__(self, connection: sqlite3.Connection, incarnation: int) -> None:
+    def __init__(self, connection: sqlite3.Connection, path: Path, incarnation: int) -> None:
         self._connection = connection
+        self.path = path
         self.incarnation = incarnation
 
     @classmethod
     def open(cls, path: Path) -> Self:
-        """Open or create the store and become its newest incarnation."""
-        # isolation_level=None: transactions are written out, none is opened behind our back.
-        connection = sqlite3.connect(path, isolation_level=None, timeout=30)
-        with _full_disk_named(path):
-            # A rollback journal works on any block volume that can move to another node; WAL needs one host.
-            connection.execute("PRAGMA journal_mode=DELETE")
-            connection.execute("PRAGMA synchronous=FULL")
-            connection.execute("BEGIN IMMEDIATE")
-            fresh = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'meta'").fetchone() is None
-            if fresh:
-                for statement in TABLES:
-                    connection.execute(statement)
-                _put(connection, "schema_version", str(SCHEMA_VERSION))
-                _put(connection, "incarnation", "0")
-            incarnation = _current_incarnation(connection) + 1
-            _put(connection, "incarnation", str(incarnation))
-            connection.execute("COMMIT")
-        _sync_folder(path.parent)
-        return cls(connection, incarnation)
+        """Open or create the store and become its newest incarnation.
 
-    @property
-    def path(self) -> Path:
-        """The file behind this store."""
-        found = self._connection.execute("PRAGMA database_list").fetchone()
-        return Path(found[2])
+        Raises
+        ------
+        UnwritableError
+            The disk is full, or another process is at it.
+        """
+        # isolation_level=None: transactions are written out, none is opened behind our back.
+        connection = sqlite3.connect(path, isolation_level=None, timeout=BUSY_SECONDS)
+        try:
+            with _errors_named(path):
+                # A rollback journal works on any block volume that can move to another node; WAL needs one host.
+                connection.execute("PRAGMA journal_mode=DELETE")
+                connection.execute("PRAGMA synchronous=FULL")
+                connection.execute("BEGIN IMMEDIATE")
+                found = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'meta'").fetchone()
+                if found is None:
+                    for statement in TABLES:
+                        connection.execute(statement)
+                    _put(connection, {"schema_version": str(SCHEMA_VERSION), "incarnation": "0", "starts": "0"})
+                incarnation = _number(connection, "incarnation") + 1
+                starts = _number(connection, "starts") + 1
+                _put(connection, {"incarnation": str(incarnation), "starts": str(starts)})
+                connection.execute("COMMIT")
+            sync_folder(path.parent)
+        except BaseException:
+            connection.close()
+            raise
+        return cls(connection, path, incarnation)
 
     def close(self) -> None:
         """Close the connection."""
@@ -96,14 +107,14 @@ class Store:
         Raises
         ------
         FencedError
-            A newer incarnation has opened the store.
-        StoreFullError
-            The disk is full; nothing of the transaction is left.
+            A newer incarnation has opened the store, or its file is no longer where it was.
+        UnwritableError
+            The disk is full or the store is held by others; nothing of the transaction is left.
         """
-        with _full_disk_named(self.path):
+        with _errors_named(self.path):
             self._connection.execute("BEGIN IMMEDIATE")
             try:
-                newest = _current_incarnation(self._connection)
+                newest = _number(self._connection, "incarnation")
                 if newest != self.incarnation:
                     raise FencedError(
                         f"this coordinator is incarnation {self.incarnation}, but incarnation {newest} has "
@@ -118,11 +129,9 @@ class Store:
                     self._connection.execute("ROLLBACK")
                 raise
 
-    def put_meta(self, values: dict[str, str | bytes]) -> None:
+    def put_meta(self, values: MetaValues) -> None:
         """Set values of the meta table in one transaction."""
-        with self.transaction() as connection:
-            for key, value in values.items():
-                _put(connection, key, value)
+        self.commit(None, meta=values)
 
     def commit(
         self,
@@ -130,28 +139,17 @@ class Store:
         evaluations: Sequence[StoredEvaluation] = (),
         attestations: Sequence[Attestation] = (),
         events: Sequence[Event] = (),
-        meta: dict[str, str | bytes] | None = None,
+        meta: MetaValues | None = None,
         before_commit: Callable[[], None] | None = None,
     ) -> None:
         """Record an iteration, or only what lies beside it, in one transaction."""
         with self.transaction(before_commit) as connection:
             if iteration is not None:
-                connection.execute(
-                    "INSERT INTO iterations VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                    _iteration_columns(iteration),
-                )
+                columns = iteration_columns(iteration)
+                connection.execute(f"INSERT INTO iterations VALUES ({_marks(columns)})", columns)
             for evaluation in evaluations:
-                connection.execute(
-                    "INSERT OR REPLACE INTO evaluations VALUES (?, ?, ?, ?, ?, ?)",
-                    (
-                        evaluation.iteration,
-                        evaluation.set_name,
-                        len(evaluation.passed),
-                        pack_bits(evaluation.passed),
-                        pack_bits(evaluation.truncated),
-                        json.dumps(evaluation.beside, sort_keys=True),
-                    ),
-                )
+                columns = evaluation_columns(evaluation)
+                connection.execute(f"INSERT OR REPLACE INTO evaluations VALUES ({_marks(columns)})", columns)
             connection.executemany(
                 "INSERT OR REPLACE INTO attestations VALUES (?, ?, ?, ?)",
                 [(a.iteration, a.worker, a.digest, int(a.rebuilt)) for a in attestations],
@@ -160,63 +158,40 @@ class Store:
                 "INSERT INTO events (time, reason, text) VALUES (?, ?, ?)",
                 [(e.time, e.reason, e.text) for e in events],
             )
-            for key, value in (meta or {}).items():
-                _put(connection, key, value)
+            _put(connection, meta or {})
 
-    def add_snapshot(self, snapshot: StoredSnapshot) -> None:
-        """Record a snapshot that a worker has written."""
+    def keep_snapshot(self, snapshot: StoredSnapshot, forget: Sequence[int]) -> None:
+        """Record a snapshot that a worker has written, and forget older ones by iteration."""
         with self.transaction() as connection:
             connection.execute(
                 "INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?, ?)",
                 (snapshot.iteration, snapshot.row_hash, snapshot.digest, snapshot.file),
             )
-
-    def drop_snapshots(self, iterations: Sequence[int]) -> None:
-        """Forget snapshots whose files are gone or about to go."""
-        with self.transaction() as connection:
-            connection.executemany("DELETE FROM snapshots WHERE iteration = ?", [(k,) for k in iterations])
+            connection.executemany("DELETE FROM snapshots WHERE iteration = ?", [(k,) for k in forget])
 
     def copy_to(self, path: Path) -> None:
         """Write a consistent copy of the store to a new file."""
         target = sqlite3.connect(path)
         try:
-            with _full_disk_named(path):
+            with _errors_named(path):
                 self._connection.backup(target)
         finally:
             target.close()
 
 
-def _iteration_columns(it: StoredIteration) -> tuple[Any, ...]:
-    return (
-        it.iteration,
-        it.stage,
-        it.epoch,
-        it.problems.astype("<u4").tobytes(),
-        pack_bits(it.replayed),
-        _bit_rows(it.passed),
-        _bit_rows(it.truncated),
-        None if it.scores is None else zlib.compress(pack_floats(it.scores)),
-        None if it.auxiliary is None else zlib.compress(pack_floats(it.auxiliary)),
-        None if it.parent_passed is None else pack_bits(it.parent_passed),
-        it.row,
-        it.row_hash,
-        json.dumps(it.beside, sort_keys=True),
-    )
+def skip_incarnations(path: Path, least: int) -> None:
+    """Set the incarnation of a store that nobody has open to at least `least`."""
+    connection = sqlite3.connect(path, isolation_level=None)
+    try:
+        with _errors_named(path):
+            if _number(connection, "incarnation") < least:
+                _put(connection, {"incarnation": str(least)})
+    finally:
+        connection.close()
 
 
-def _bit_rows(bits: NDArray[np.bool_]) -> bytes:
-    return np.packbits(bits, axis=1, bitorder="little").tobytes()
-
-
-def _put(connection: sqlite3.Connection, key: str, value: str | bytes) -> None:
-    connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value))
-
-
-def _current_incarnation(connection: sqlite3.Connection) -> int:
-    return int(connection.execute("SELECT value FROM meta WHERE key = 'incarnation'").fetchone()[0])
-
-
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
+    """Make names in a folder last."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -224,13 +199,33 @@ def _sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
+def _marks(columns: Sequence[object]) -> str:
+    return ", ".join("?" * len(columns))
+
+
+def _put(connection: sqlite3.Connection, values: MetaValues) -> None:
+    connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", list(values.items()))
+
+
+def _number(connection: sqlite3.Connection, key: str) -> int:
+    found = connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
+    return 0 if found is None else int(found[0])
+
+
 @contextmanager
-def _full_disk_named(path: Path) -> Iterator[None]:
+def _errors_named(path: Path) -> Iterator[None]:
     try:
         yield
-    except sqlite3.OperationalError as error:
-        if error.sqlite_errorcode in {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_FSYNC}:
-            raise StoreFullError(
-                f"{path.parent}: the disk is full ({error}); free some space, everything committed is kept"
+    except sqlite3.Error as error:
+        code = extended_code(error)
+        if code == sqlite3.SQLITE_READONLY_DBMOVED:
+            raise FencedError(f"{path}: was moved or deleted while this coordinator ran") from error
+        if code in _FULL_CODES:
+            raise StoreFullError(full_message(path.parent, error)) from error
+        if code & 0xFF in _BUSY_CODES:
+            raise StoreBusyError(f"{path}: held by another process ({error})") from error
+        if is_damage(error) and code != sqlite3.SQLITE_ERROR:
+            raise TransientError(
+                f"{path}: damaged ({error}); the next start falls back to the newest good backup"
             ) from error
         raise

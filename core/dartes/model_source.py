@@ -67,6 +67,8 @@ def _from_hub(repository: str, revision: str | None) -> Path:
         RevisionNotFoundError,
     )
 
+    # The base error of the HTTP client that this version of huggingface_hub is built on.
+    client_error: type[Exception] = HfHubHTTPError.__bases__[0]
     where = f"model.source = 'hf://{repository}'"
     if repository.count("/") != 1 or not all(repository.split("/")):
         raise ConfigurationError(f"{where}: must be hf://org/name")
@@ -91,5 +93,5 @@ def _from_hub(repository: str, revision: str | None) -> Path:
         ) from error
     except EntryNotFoundError as error:
         raise ConfigurationError(f"{where}: {error}") from error
-    except (HfHubHTTPError, OSError) as error:
+    except (client_error, OSError) as error:
         raise TransientError(f"{where}: the hub can't be reached ({error}); try again") from error

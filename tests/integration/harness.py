@@ -20,10 +20,13 @@ from typing import Any, Self, TypeVar
 import psutil
 from dartes.cli.control import ControlClient
 from dartes.cli.recompute import retold
+from dartes.data import load_dataset
 from dartes.difficulty import DifficultyState
 from dartes.rpc import tls
 from dartes.state import RunFolder
+from dartes.tasks.registry import task_named
 from dartes.v1 import control_pb2 as wire
+from dartes_worker.groups import generation_groups
 
 DEADLINE_SECONDS = 120.0
 POLL_SECONDS = 0.02
@@ -86,6 +89,24 @@ def identity(folder: Path) -> Identity:
     )
 
 
+def group_counts(folder: Path) -> list[int]:
+    """Generation groups of each iteration's batch, where a token is a byte (the hashing engine)."""
+    with retold(RunFolder(folder)) as run:
+        rows = load_dataset(run.spec.dataset, folder).rows
+        task, limits = task_named(run.spec.task.kind).from_spec(run.spec.task), run.spec.generation
+        lengths = [len(str(task.prompt(row)).encode()) for row in rows]
+        return [
+            len(
+                generation_groups(
+                    [lengths[problem] for problem in decision.batch.problems],
+                    limits.max_new_tokens,
+                    limits.token_budget,
+                )
+            )
+            for decision in run.decisions(DifficultyState.new(run.problem_count))
+        ]
+
+
 def summary_of(folder: Path) -> dict[str, Any]:
     """`summary.json` of a run."""
     summary: dict[str, Any] = json.loads(RunFolder(folder).summary.read_text(encoding="utf-8"))
@@ -146,7 +167,7 @@ class Run:
         variables = {
             **os.environ,
             "OMP_NUM_THREADS": "1",
-            "PYTHONPATH": str(HERE),
+            "PYTHONPATH": os.pathsep.join(filter(None, [str(HERE), os.environ.get("PYTHONPATH")])),
             **({"DARTES_ENGINE": engine.value} if engine.value else {}),
             **(environment or {}),
         }

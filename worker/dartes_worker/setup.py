@@ -7,16 +7,15 @@ from pathlib import Path
 
 from dartes.checkpoint import Checkpoint, open_checkpoint
 from dartes.errors import ConfigurationError
+from dartes.model_source import resolve_model
 from dartes.noise import NOISE_VERSION, ServedDtype
 from dartes.rpc import PROTOCOL_VERSION
 from dartes.spec import JobSpec
 from dartes.spec.algorithm import algorithm_digest
 from dartes.v1 import population_pb2 as wire
-
 from dartes_worker.engines.base import Engine, GenerationLimits
 from dartes_worker.engines.registry import engine_factory
 from dartes_worker.evaluate import ProblemSet
-from dartes_worker.model_source import resolve_model
 
 log = logging.getLogger(__name__)
 

@@ -62,12 +62,19 @@ class Child:
 
     def last_words(self) -> str:
         """The last error it logged, or the last line it printed, since it started."""
-        with self.log.open("rb") as file:
-            file.seek(self._offset)
-            lines = [line for line in file.read().decode("utf-8", "replace").splitlines() if line.strip()]
+        lines = self._lines()
         errors = [line for line in lines if " ERROR " in line[:32]]
         words = errors[-1] if errors else (lines[-1] if lines else "it printed nothing")
         return _PREFIX.sub("", words)
+
+    def warnings(self) -> list[str]:
+        """The warnings it has logged since it started."""
+        return [_PREFIX.sub("", line) for line in self._lines() if " WARNING " in line[:32]]
+
+    def _lines(self) -> list[str]:
+        with self.log.open("rb") as file:
+            file.seek(self._offset)
+            return [line for line in file.read().decode("utf-8", "replace").splitlines() if line.strip()]
 
 
 def describe_exit(code: int) -> str:

@@ -1,5 +1,6 @@
 """`dartes journal`: everything that decided an iteration, recomputed from the stored bits."""
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,7 +18,16 @@ def journal_objects(folder: RunFolder) -> Iterator[dict[str, Any]]:
     """One JSON object per iteration, with all numbers at full precision.
 
     Problem lists are in batch order; pass rows are hex of packed bits, least significant bit first, one row
-    per member. `buffer` lists the problems in the replay buffer after the iteration.
+    per member. `scores` is null where they equal the passes, `auxiliary` where all are 0. Seeds are decimal
+    strings: most readers of JSON hold numbers as float64. `buffer` lists the problems in the replay buffer
+    after the iteration.
+
+    Raises
+    ------
+    ConfigurationError
+        No run here, or its data set can't be read.
+    DivergenceError
+        After the last iteration that is what the stored bits lead to.
     """
     with retold(folder) as run:
         state = DifficultyState.new(run.problem_count)
@@ -29,6 +39,12 @@ def journal_objects(folder: RunFolder) -> Iterator[dict[str, Any]]:
             previous = decision
         if previous is not None:
             yield _object(previous, state)
+
+
+def journal_json(folder: RunFolder) -> Iterator[str]:
+    """One line of JSON per iteration; a value that JSON does not have would raise ValueError."""
+    for entry in journal_objects(folder):
+        yield json.dumps(entry, allow_nan=False)
 
 
 def journal_lines(folder: RunFolder) -> Iterator[str]:

@@ -58,6 +58,7 @@ class LocalRun:
         """
         try:
             if not self._start_coordinator():
+                self._progress.say("this run is finished already; nothing is left to do")
                 return
             for name in self._names:
                 self._start_worker(name)
@@ -103,6 +104,8 @@ class LocalRun:
         self._port = int(address.rpartition(":")[2])
         if self._control is None:
             self._control = ControlClient(address, self._credentials[tls.Role.CONTROL])
+        for warning in self._coordinator.warnings():
+            self._progress.say(f"coordinator: {warning}")  # for instance what a damaged store has cost
         return True
 
     def _start_worker(self, name: str) -> None:

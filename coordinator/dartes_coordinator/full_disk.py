@@ -1,0 +1,34 @@
+"""A full disk, told apart from every other reason why a file can't be written."""
+
+import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from dartes.errors import TransientError
+
+_FULL = {errno.ENOSPC, errno.EDQUOT}
+
+
+class UnwritableError(TransientError):
+    """Nothing can be written now; what was committed is safe and the same write can be tried again."""
+
+
+class StoreFullError(UnwritableError):
+    """The disk took no more."""
+
+
+def full_message(folder: Path, reason: object) -> str:
+    """What people are told about a full disk."""
+    return f"{folder}: the disk is full ({reason}); free some space, everything committed is kept"
+
+
+@contextmanager
+def full_disk_named(folder: Path) -> Iterator[None]:
+    """Raise StoreFullError in the place of an OSError that says that the disk is full."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _FULL:
+            raise
+        raise StoreFullError(full_message(folder, error.strerror)) from error

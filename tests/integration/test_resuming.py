@@ -1,0 +1,78 @@
+"""The same command on the same folder goes on where the run stood, whatever was lost in between."""
+
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+from dartes.state import RunFolder, RunReader
+
+from .harness import EngineHook, Identity, Run, held_run, identity, run_to_end, summary_of
+from .variants import Stage
+
+JobWriter = Callable[..., Path]
+
+
+def test_a_finished_run_says_so_and_starts_no_worker(reference_folder: Path, stage: Stage) -> None:
+    worker_log = RunFolder(reference_folder).logs / "worker-0.log"
+    before = worker_log.read_bytes(), summary_of(reference_folder)["journal_hash"]
+    output = run_to_end(stage.job("reference"), reference_folder, engine=stage.engine)
+    assert "this run is finished already; nothing is left to do" in output
+    assert "held-out:" in output, "the results are shown again"
+    assert (worker_log.read_bytes(), summary_of(reference_folder)["journal_hash"]) == before
+
+
+def test_more_iterations_continue_a_finished_run_as_if_it_had_been_longer_from_the_start(
+    job: JobWriter, tmp_path: Path, reference: Identity
+) -> None:
+    folder = tmp_path / "run"
+    run_to_end(job(es__iterations=5), folder, "--workers", "1", engine=EngineHook.HASHING)
+    assert summary_of(folder)["iterations"] == 5
+    output = run_to_end(job(), folder, engine=EngineHook.HASHING)
+    assert "spec.es.iterations: was 5, now 14" in output
+    assert identity(folder) == reference
+
+
+def test_an_interrupt_ends_every_process_and_the_run_resumes(
+    job: JobWriter, tmp_path: Path, reference: Identity
+) -> None:
+    folder = tmp_path / "run"
+    with held_run(job(), folder, at="all:60") as (run, hold):
+        run.until(lambda: len(hold.pids()) == 2, "both workers inside a lease")
+        run.descendants()
+        psutil.Process(run.pid).send_signal(signal.SIGINT)
+        output = run.must_end_with(76)
+    assert "interrupted; run the same command to resume" in output
+    assert "Traceback" not in output
+    run_to_end(job(), folder, engine=EngineHook.HASHING)
+    assert identity(folder) == reference
+
+
+def test_a_truncated_store_falls_back_to_the_backup_and_says_what_was_lost(
+    half_done: Path, job: JobWriter, reference: Identity
+) -> None:
+    store = RunFolder(half_done).store
+    with store.open("r+b") as file:
+        file.truncate(store.stat().st_size // 2)
+    output = run_to_end(job(), half_done, engine=EngineHook.HASHING)
+    assert "The backup state-00000010.sqlite is used instead: 10 iterations are kept" in output
+    assert identity(half_done) == reference
+    assert len(list(RunFolder(half_done).damaged.glob("state-*.sqlite"))) == 1, "kept for a post-mortem"
+
+
+def test_a_damaged_snapshot_is_passed_over_for_an_older_one(
+    half_done: Path, job: JobWriter, reference: Identity
+) -> None:
+    folder = RunFolder(half_done)
+    with RunReader.open(folder) as reader:
+        older, newest = (folder.snapshots / s.file for s in reader.snapshots()[-2:])
+    content = bytearray(newest.read_bytes())
+    content[len(content) // 2] ^= 1
+    newest.write_bytes(content)
+    with Run(job(), half_done) as run:
+        run.must_end_with(0)
+        logs = run.logs()
+    assert f"{newest.name}" in logs
+    assert "trying an older one or the base model" in logs
+    assert f"starting from the snapshot of iteration {int(older.stem.removeprefix('iteration-'))}" in logs
+    assert identity(half_done) == reference
