@@ -9,7 +9,7 @@ export TOKENIZERS_PARALLELISM := false
 
 PYTHON_BIN := .venv/bin/python
 SMOLLM2 := runs/models/smollm2-135m-instruct
-BENCHES = $(filter-out common,$(patsubst bench/%.py,%,$(filter-out bench/_%,$(wildcard bench/*.py))))
+BENCHES = $(filter-out common %_support,$(patsubst bench/%.py,%,$(filter-out bench/_%,$(wildcard bench/*.py))))
 
 .PHONY: help
 help: ## list all targets
@@ -45,8 +45,9 @@ format: setup ## let ruff format the code and fix what it can
 	@.venv/bin/ruff check --fix .
 
 .PHONY: generate
-generate: setup ## write all generated files: the protocol's modules and docs/job-reference.md
+generate: setup ## write generated files: protocol modules, docs/job-reference.md, tables of docs/benchmarks.md
 	@$(PYTHON_BIN) scripts/generate_protocol.py
+	@$(PYTHON_BIN) scripts/fill_benchmarks.py
 	@$(PYTHON_BIN) -m dartes.spec.reference > docs/job-reference.md.partial
 	@mv docs/job-reference.md.partial docs/job-reference.md
 
@@ -65,9 +66,9 @@ bench: setup ## run all measurements of bench/ and write bench/results/*.json; o
 	@for name in $(BENCHES); do echo "== $$name"; $(PYTHON_BIN) -m "bench.$$name"; done
 
 .PHONY: example-smollm2
-example-smollm2: $(SMOLLM2) ## fine-tune SmolLM2-135M-Instruct on arithmetic (98 MB download; up to 40 minutes)
+example-smollm2: $(SMOLLM2) ## fine-tune SmolLM2-135M-Instruct on arithmetic (93 MB download; up to 40 minutes)
 	@.venv/bin/dartes run examples/smollm2-arithmetic.yaml --workdir runs/smollm2 --export runs/smollm2/model
-	@$(PYTHON_BIN) scripts/show_answers.py examples/smollm2-arithmetic.yaml $(SMOLLM2) runs/smollm2/model
+	@$(PYTHON_BIN) scripts/show_answers.py examples/smollm2-arithmetic.yaml runs/smollm2/model --count 3
 
 $(SMOLLM2): | setup
 	@mkdir -p build/smollm2

@@ -18,12 +18,12 @@ from typing import Final
 
 import numpy as np
 import torch
-from dartes.ids import Iteration
-from dartes.journal import JournalHeader, JournalRow, read_journal, replay_onto, write_journal
-from dartes.noise import NOISE_VERSION
 from numpy.typing import NDArray
 
 from bench.common import Row, report
+from dartes.ids import Iteration
+from dartes.journal import JournalHeader, JournalRow, read_journal, replay_onto, write_journal
+from dartes.noise import NOISE_VERSION
 
 ITERATIONS: Final = 1000
 MEMBERS: Final = 40

@@ -21,18 +21,18 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+
+from bench.common import Figure, Row, all_reached, report
+from bench.runs_support import ADDITION, NO_MODEL, add_model_option, changed_job
 from dartes.checkpoint import open_checkpoint
 from dartes.ids import Iteration
 from dartes.journal import JournalRow
 from dartes.noise import ServedDtype
 from dartes.spec import load_job
 
-from bench.common import Figure, Row, all_reached, report
-from bench.runs_support import ADDITION, NO_MODEL, add_model_option, changed_job
-
 ALLOWED_ABOVE_MASTER: Final = 64 * 2**20
 MIB: Final = 2**20
-MEMBERS: Final = 4
+MEMBERS: Final = 2
 UPDATES: Final = 2
 SEED: Final = 1
 SIGMA: Final = 1e-3
@@ -225,8 +225,8 @@ def main() -> int:
         return 0
     cases: Sequence[Case] = [
         Case("built-in model", "Float32", prompts=128, new_tokens=8),
-        Case("SmolLM2-135M", "Float32", prompts=32, new_tokens=16, model=options.smollm2),
-        Case("SmolLM2-135M", "BFloat16", prompts=32, new_tokens=16, model=options.smollm2),
+        Case("SmolLM2-135M", "Float32", prompts=16, new_tokens=4, model=options.smollm2),
+        Case("SmolLM2-135M", "BFloat16", prompts=16, new_tokens=4, model=options.smollm2),
     ]
     rows: list[Row] = []
     figures: list[Figure] = []

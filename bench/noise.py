@@ -15,9 +15,9 @@ from collections.abc import Callable
 import numba
 import numpy as np
 import torch
-from dartes.noise import ServedDtype, kernel
 
 from bench.common import Row, report
+from dartes.noise import ServedDtype, kernel
 
 RATIO_TO_REACH = 2.0
 PEAK_TO_REACH = 64 * 2**20

@@ -19,10 +19,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-from dartes.checkpoint import open_checkpoint
-from dartes.model_source import resolve_model
-from dartes.noise import ServedDtype, kernel
-from dartes.spec import JobSpec, load_job
 
 from bench.common import Figure, Row, all_reached, report
 from bench.runs_support import (
@@ -34,6 +30,10 @@ from bench.runs_support import (
     changed_job,
     run_job,
 )
+from dartes.checkpoint import open_checkpoint
+from dartes.model_source import resolve_model
+from dartes.noise import ServedDtype, kernel
+from dartes.spec import JobSpec, load_job
 
 WORKERS: Final = 2
 WARM_UP: Final = 1

@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
+
+from bench.common import Figure, Row, all_reached, report
 from dartes.builtin import builtin_model
 from dartes.checkpoint import Checkpoint, open_checkpoint
 from dartes.difficulty import (
@@ -33,8 +35,6 @@ from dartes.noise import ServedDtype
 from dartes.state.history import journal_row
 from dartes_worker.engines.base import Segment
 from dartes_worker.master import MasterWeights
-
-from bench.common import Figure, Row, all_reached, report
 
 TOLERANCE: Final = 0.02
 PROBLEMS: Final = 1000

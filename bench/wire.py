@@ -18,6 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from bench.common import Figure, Row, all_reached, report
+from bench.proxy_support import CountingProxy, Traffic
+from bench.runs_support import ADDITION, changed_job, finished_run
 from dartes.builtin import builtin_model
 from dartes.checkpoint import open_checkpoint
 from dartes.cli.children import Child
@@ -26,10 +29,6 @@ from dartes.errors import ExitCode
 from dartes.rpc import tls
 from dartes.spec import load_job
 from dartes.state import RunFolder
-
-from bench.common import Figure, Row, all_reached, report
-from bench.proxy_support import CountingProxy, Traffic
-from bench.runs_support import ADDITION, changed_job, finished_run
 
 WORKERS: Final = 2
 DEADLINE_SECONDS: Final = 600.0

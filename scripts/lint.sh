@@ -48,8 +48,8 @@ breaking_changes() {
 PATH="$PWD/.venv/bin:$PATH"
 mapfile -t shell_scripts < <(grep -lE '^#!.*\b(ba)?sh\b' .ci/* scripts/*)
 
-check "ruff check" ruff check .
-check "ruff format" ruff format --check .
+check "ruff check" ruff check --output-format concise .
+check "ruff format" ruff format --check --output-format concise .
 check "mypy --strict" mypy
 check "import-linter" lint-imports
 check "buf lint" buf lint
@@ -57,6 +57,7 @@ check "buf breaking" breaking_changes
 check "shellcheck" shellcheck "${shell_scripts[@]}"
 check "protocol modules" python scripts/generate_protocol.py --check
 check "job reference" python -m dartes.spec.reference --check docs/job-reference.md
+check "benchmarks page" python scripts/fill_benchmarks.py --check
 check "requirements.lock" python scripts/check_lock.py
 
 if ((${#failed[@]})); then

@@ -13,6 +13,7 @@ from pathlib import Path
 from dartes.checkpoint import open_checkpoint
 from dartes.data import Dataset, load_dataset
 from dartes.errors import ConfigurationError, DartesError, ExitCode
+from dartes.model_source import resolve_model
 from dartes.noise import ServedDtype
 from dartes.spec import JobSpec, TaskSpec, load_job
 from dartes.tasks.base import Prompt, Row, Task, check_rows
@@ -20,7 +21,6 @@ from dartes.tasks.registry import task_named
 from dartes_worker.engines.base import Generation, GenerationLimits
 from dartes_worker.engines.registry import engine_factory
 from dartes_worker.groups import generation_groups
-from dartes.model_source import resolve_model
 
 
 def held_out(spec: JobSpec, base_dir: Path, name: str | None) -> tuple[Dataset, TaskSpec]:

@@ -1,22 +1,23 @@
 """Verified copies of the store, and the choice of the newest good one when the store is damaged.
 
-A copy counts only after it was read back; a damaged store is moved aside, never deleted.
+A copy counts only after it was read back; what is damaged is moved aside, never deleted, and only once
+something good is there to take its place.
 """
 
 import os
-import sqlite3
+import shutil
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from dartes.errors import DartesError
-from dartes.journal import JournalError, JournalHeader, JournalRow, row_hash
-from dartes.state import NoStateError, RunFolder, RunReader
+from dartes.journal import JournalError, JournalHeader, JournalRow, read_good_prefix, row_hash
+from dartes.state import DamagedStoreError, NoStateError, RunFolder, RunReader
+from dartes_coordinator.full_disk import full_disk_named
+from dartes_coordinator.store import Store, skip_incarnations, sync_folder
 
-from dartes_coordinator.store import Store
-
-
-class DamagedStoreError(DartesError):
-    """A store does not hold what was committed to it."""
+Check = Callable[[Path], int]
+"""Checks a store, returns its number of iterations, raises DamagedStoreError."""
 
 
 @dataclass(frozen=True)
@@ -36,24 +37,14 @@ def check_store(folder: RunFolder, path: Path) -> int:
         Says what is wrong.
     """
     try:
-        connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)
-        try:
-            verdict = str(connection.execute("PRAGMA quick_check(1)").fetchone()[0])
-        finally:
-            connection.close()
-        if verdict != "ok":
-            raise DamagedStoreError(f"{path.name}: {verdict.splitlines()[0]}")
         with RunReader.open(folder, path) as reader:
+            reader.check_pages()
             header = reader.meta("journal_header")
             rows = reader.journal_rows()
     except NoStateError:
         return 0  # created, and killed before its first transaction
-    except sqlite3.DatabaseError as error:
-        raise DamagedStoreError(f"{path.name}: {error}") from error
-    if header is None:
-        return 0
     try:
-        previous = JournalHeader.decode(header).hash()
+        previous = b"" if header is None else JournalHeader.decode(header).hash()
         for expected, (iteration, encoded, digest) in enumerate(rows):
             row = JournalRow.decode(encoded)
             previous = row_hash(previous, row)
@@ -65,75 +56,123 @@ def check_store(folder: RunFolder, path: Path) -> int:
 
 
 def make_backup(store: Store, folder: RunFolder, iteration: int, keep: int) -> Path:
-    """Copy the store, check the copy, give it its final name and drop all but the newest `keep`."""
-    folder.backups.mkdir(exist_ok=True)
-    for leftover in folder.backups.glob("*.partial"):
-        leftover.unlink()
+    """Copy the store, check the copy, give it its final name and drop all but the newest `keep`.
+
+    Raises
+    ------
+    StoreFullError
+        The disk is full; nothing of the copy is left.
+    DamagedStoreError
+        The copy is not good; nothing of it is left.
+    """
     final = folder.backups / f"state-{iteration:08d}.sqlite"
     partial = final.with_suffix(".partial")
-    store.copy_to(partial)
-    check_store(folder, partial)
-    with partial.open("rb") as copied:
-        os.fsync(copied.fileno())
-    partial.replace(final)
-    for old in _backups(folder)[keep:]:
-        old.unlink()
+    with full_disk_named(folder.path):
+        folder.backups.mkdir(exist_ok=True)
+        for leftover in folder.backups.glob("*.partial*"):
+            leftover.unlink()
+        try:
+            store.copy_to(partial)
+            check_store(folder, partial)
+            _sync(partial)
+            partial.replace(final)
+        finally:
+            partial.unlink(missing_ok=True)
+        sync_folder(folder.backups)
+        for old in _backups(folder)[keep:]:
+            old.unlink()
     return final
 
 
-def restore_if_damaged(folder: RunFolder) -> Restored | None:
+def restore_if_damaged(folder: RunFolder, check_backup: Check) -> Restored | None:
     """Put the newest good backup in the place of a damaged store; None where the store is good or new.
 
     Raises
     ------
     DamagedStoreError
-        The store is damaged and no backup is good. The message lists what was tried.
+        The store is damaged and no backup is good. Everything is left as it was; the message lists what was
+        tried.
     """
     if not folder.store.exists():
-        return None if not _backups(folder) else _restore(folder, "state.sqlite is missing")
+        return (
+            set_aside(folder, f"{folder.store.name} is missing", check_backup) if _has_past(folder) else None
+        )
     try:
-        check_store(folder, folder.store)
+        iterations = check_store(folder, folder.store)
     except DamagedStoreError as error:
-        return set_aside(folder, str(error))
+        return set_aside(folder, str(error), check_backup)
+    if iterations == 0 and _has_past(folder):
+        return set_aside(folder, f"{folder.store.name} has lost all iterations", check_backup)
     return None
 
 
-def set_aside(folder: RunFolder, reason: str) -> Restored:
+def set_aside(
+    folder: RunFolder, reason: str, check_backup: Check, wall_time: Callable[[], float] = time.time
+) -> Restored:
     """Move the damaged store away and restore the newest good backup; raises as `restore_if_damaged`."""
-    folder.damaged.mkdir(exist_ok=True)
-    number = len(list(folder.damaged.iterdir()))
-    folder.store.replace(folder.damaged / f"state-{number}.sqlite")
-    # A rollback journal belongs to the store it was written for and must not be played onto another.
-    hot_journal = folder.store.with_name(folder.store.name + "-journal")
-    if hot_journal.exists():
-        hot_journal.replace(folder.damaged / f"state-{number}.sqlite-journal")
-    return _restore(folder, reason)
-
-
-def _restore(folder: RunFolder, reason: str) -> Restored:
-    tried = [reason]
+    tried, bad = [reason], []
     for backup in _backups(folder):
         try:
-            iteration = check_store(folder, backup)
+            iteration = check_backup(backup)
         except DamagedStoreError as error:
             tried.append(str(error))
+            bad.append(backup)
             continue
-        partial = folder.store.with_suffix(".partial")
-        partial.write_bytes(backup.read_bytes())
-        with partial.open("rb") as copied:
-            os.fsync(copied.fileno())
-        partial.replace(folder.store)
-        return Restored(
-            message=f"{'; '.join(tried)}. The backup {backup.name} is used instead: "
-            f"{iteration} iterations are kept, later ones are computed again",
-            iteration=iteration,
+        break
+    else:
+        raise DamagedStoreError(
+            f"{folder.path}: the state is damaged and no good backup is left ({'; '.join(tried)}). "
+            f"If {folder.journal.name} is whole, `dartes export` still rebuilds the model from it; "
+            "to train again, use a new folder"
         )
-    raise DamagedStoreError(
-        f"{folder.path}: the state is damaged and no good backup is left ({'; '.join(tried)}). "
-        f"If {folder.journal.name} is whole, `dartes export` still rebuilds the model from it; "
-        "to train again, use a new folder"
+    with full_disk_named(folder.path):
+        partial = folder.store.with_suffix(".partial")
+        for leftover in folder.path.glob(partial.name + "*"):
+            leftover.unlink()  # an interrupted restoration's rollback journal would be played onto this one
+        shutil.copyfile(backup, partial)
+        # Incarnations that were handed out after the backup must never come again. A restart takes longer
+        # than a second, so the time is above all of them.
+        skip_incarnations(partial, int(wall_time()))
+        _sync(partial)
+        # A rollback journal belongs to the store it was written for and must not be played onto another.
+        hot_journal = folder.store.with_name(folder.store.name + "-journal")
+        # A bad backup would count among the newest ones when old ones are dropped.
+        for damaged in (folder.store, hot_journal, *bad):
+            _move_aside(folder, damaged)
+        partial.replace(folder.store)
+        sync_folder(folder.path)
+    return Restored(
+        message=f"{'; '.join(tried)}. The backup {backup.name} is used instead: "
+        f"{iteration} iterations are kept, later ones are computed again",
+        iteration=iteration,
     )
 
 
+def _has_past(folder: RunFolder) -> bool:
+    """Whether something in the folder says that iterations were committed."""
+    if _backups(folder):
+        return True
+    try:
+        return bool(read_good_prefix(folder.journal).journal.rows)
+    except JournalError:
+        return False
+
+
+def _move_aside(folder: RunFolder, path: Path) -> None:
+    if not path.exists():
+        return
+    folder.damaged.mkdir(exist_ok=True)
+    number = 0
+    while (target := folder.damaged / f"{path.name}.{number}").exists():
+        number += 1
+    path.replace(target)
+
+
+def _sync(path: Path) -> None:
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+
+
 def _backups(folder: RunFolder) -> list[Path]:
+    """Newest first."""
     return sorted(folder.backups.glob("state-*.sqlite"), reverse=True)

@@ -12,10 +12,7 @@ from numpy.typing import NDArray
 from dartes.difficulty import Results
 from dartes.rpc.encoding import EncodingError, unpack_bits, unpack_floats
 from dartes.v1 import population_pb2 as wire
-
-
-class ReportError(ValueError):
-    """A report does not fit the lease it answers."""
+from dartes_coordinator.errors import ReportError
 
 
 @dataclass(frozen=True)
@@ -106,7 +103,8 @@ class Grid:
 
     def uncovered(self) -> list[int]:
         """Rows that miss an answer though all their slices are in."""
-        return np.flatnonzero(~self.covered.all(axis=1)).tolist()
+        rows: list[int] = np.flatnonzero(~self.covered.all(axis=1)).tolist()
+        return rows
 
     def results(self) -> Results:
         """The grid as the algorithm takes it: absent scores and auxiliary terms are None."""

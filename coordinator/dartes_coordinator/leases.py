@@ -7,20 +7,20 @@ sends it.
 
 import statistics
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from enum import IntEnum
+from enum import Enum, auto
 
 SPECULATE_AFTER_MEDIANS = 2.0
 """A held task is offered a second time when it is older than this many medians of the finished ones."""
 
 
-class TaskKind(IntEnum):
-    """What is evaluated; values equal those of the wire's EvaluateKind."""
+class TaskKind(Enum):
+    """What is evaluated."""
 
-    MEMBER = 1
-    PARENT = 2
-    HELD_OUT = 3
+    MEMBER = auto()
+    PARENT = auto()
+    HELD_OUT = auto()
 
 
 @dataclass(frozen=True)
@@ -44,21 +44,15 @@ class Grant:
 
 
 @dataclass
-class _Holder:
-    worker: str
-    since: float
-
-
-@dataclass
 class LeaseTable:
-    """The leases of one iteration.
+    """The leases of one iteration. Every task is in exactly one place: waiting, held or done.
 
     Attributes
     ----------
     reissued
         How often a task was handed out again because its holder was lost.
     speculated
-        How often a task was handed out twice because its holder was slow.
+        How often a task was handed out once more because its holder was slow.
     nondeterministic
         Reports for a filled task whose content differed from the first one.
     """
@@ -67,19 +61,20 @@ class LeaseTable:
     reissued: int = 0
     speculated: int = 0
     nondeterministic: int = 0
-    _queue: deque[LeaseTask] = field(default_factory=deque)
-    _held: dict[LeaseTask, list[_Holder]] = field(default_factory=dict)
+    known: frozenset[LeaseTask] = field(init=False)
+    """The tasks as a set."""
+    _queue: deque[LeaseTask] = field(init=False)
+    _held: dict[LeaseTask, dict[str, float]] = field(default_factory=dict)
+    """By task, its holders (never none) and since when each has held it."""
     _attempts: dict[LeaseTask, int] = field(default_factory=dict)
     _done: dict[LeaseTask, bytes] = field(default_factory=dict)
     _durations: list[float] = field(default_factory=list)
-    known: frozenset[LeaseTask] = field(init=False)
-    """The tasks as a set."""
 
     def __post_init__(self) -> None:
         self.known = frozenset(self.tasks)
         if len(self.known) != len(self.tasks):
             raise ValueError("a task is listed twice")
-        self._queue.extend(self.tasks)
+        self._queue = deque(self.tasks)
 
     @property
     def complete(self) -> bool:
@@ -97,7 +92,7 @@ class LeaseTable:
 
     def holders(self, task: LeaseTask) -> tuple[str, ...]:
         """Workers that are at a task now."""
-        return tuple(holder.worker for holder in self._held.get(task, ()))
+        return tuple(self._held.get(task, ()))
 
     def take(self, worker: str, now: float) -> Grant | None:
         """The next task for a worker: a waiting one, else a slow one of somebody else's, else None."""
@@ -105,25 +100,18 @@ class LeaseTable:
         self.release(worker)
         if self._queue:
             return self._grant(self._queue.popleft(), worker, now)
-        slow = self._slowest(worker, now)
-        if slow is None:
+        slow = min(self._slow_at(worker), default=None)
+        if slow is None or slow[0] > now:
             return None
         self.speculated += 1
-        return self._grant(slow, worker, now)
+        return self._grant(self.tasks[slow[1]], worker, now)
 
-    def next_speculation(self, now: float) -> float | None:
-        """Seconds until the oldest held task becomes slow enough to be offered twice, or None."""
-        if self._queue or not self._durations:
-            return None
-        threshold = self._threshold()
-        waits = [
-            holders[0].since + threshold - now
-            for task, holders in self._held.items()
-            if len(holders) == 1 and task not in self._done
-        ]
-        return max(0.0, min(waits)) if waits else None
+    def next_speculation(self, worker: str, now: float) -> float | None:
+        """Seconds until a task that others hold becomes slow enough for `worker`, or None."""
+        slow = min(self._slow_at(worker), default=None)
+        return None if slow is None else max(0.0, slow[0] - now)
 
-    def fill(self, task: LeaseTask, content: bytes, now: float) -> bool:
+    def fill(self, task: LeaseTask, worker: str, content: bytes, now: float) -> bool:
         """Record a good report. Returns False, and drops it, where the task was filled before.
 
         `content` is compared with that of the first report: a difference means that the same work
@@ -136,59 +124,46 @@ class LeaseTable:
         """
         if task not in self.known:
             raise KeyError(task)
-        holders = self._held.pop(task, [])
         if task in self._done:
-            if self._done[task] != content:
-                self.nondeterministic += 1
+            self.nondeterministic += self._done[task] != content
             return False
-        if holders:
-            self._durations.append(now - holders[0].since)
-        elif task in self._queue:
+        holders = self._held.pop(task, None)
+        if holders is None:
             self._queue.remove(task)  # the report of a lost lease came after all
+        elif worker in holders:
+            self._durations.append(now - holders[worker])
         self._done[task] = content
         return True
 
     def release(self, worker: str) -> int:
         """Give back what a lost or leaving worker holds; returns how many tasks wait again."""
         count = 0
-        for task in [t for t, holders in self._held.items() if any(h.worker == worker for h in holders)]:
-            remaining = [h for h in self._held[task] if h.worker != worker]
-            if remaining:
-                self._held[task] = remaining
-            else:
+        for task in [t for t, holders in self._held.items() if worker in holders]:
+            del self._held[task][worker]
+            if not self._held[task]:
                 del self._held[task]
-                if task not in self._done:
-                    self._queue.appendleft(task)
-                    self.reissued += 1
-                    count += 1
+                self._queue.appendleft(task)
+                count += 1
+        self.reissued += count
         return count
 
-    def reset(self, tasks: Iterable[LeaseTask] | None = None) -> None:
-        """Forget all reports (or those of `tasks`): they have to be made again."""
-        again = [t for t in (self.tasks if tasks is None else tasks) if t in self._done]
-        for task in again:
-            del self._done[task]
-        self._queue.extendleft(reversed(again))
+    def reset(self) -> None:
+        """Start again: every task waits, nobody holds one, no report counts."""
+        self._queue = deque(self.tasks)
+        self._held.clear()
+        self._done.clear()
 
     def _grant(self, task: LeaseTask, worker: str, now: float) -> Grant:
-        self._held.setdefault(task, []).append(_Holder(worker, now))
+        self._held.setdefault(task, {})[worker] = now
         self._attempts[task] = self._attempts.get(task, 0) + 1
         return Grant(task, self._attempts[task])
 
-    def _threshold(self) -> float:
-        return SPECULATE_AFTER_MEDIANS * statistics.median(self._durations)
-
-    def _slowest(self, worker: str, now: float) -> LeaseTask | None:
-        if not self._durations:
-            return None
-        threshold = self._threshold()
-        slow = [
-            (holders[0].since, index)
-            for index, task in enumerate(self.tasks)
-            if (holders := self._held.get(task)) is not None
-            and len(holders) == 1
-            and task not in self._done
-            and holders[0].worker != worker
-            and now - holders[0].since > threshold
-        ]
-        return self.tasks[min(slow)[1]] if slow else None
+    def _slow_at(self, worker: str) -> Iterator[tuple[float, int]]:
+        """When each task that others hold becomes slow, counted from its latest grant; and its index."""
+        if self._queue or not self._durations:
+            return
+        threshold = SPECULATE_AFTER_MEDIANS * statistics.median(self._durations)
+        for index, task in enumerate(self.tasks):
+            holders = self._held.get(task)
+            if holders is not None and worker not in holders:
+                yield max(holders.values()) + threshold, index

@@ -4,6 +4,7 @@ Pure: the clock is passed in. When a round is complete it can be scored; committ
 coordinator's business.
 """
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -13,12 +14,18 @@ from numpy.typing import NDArray
 from dartes.difficulty import AlgorithmSettings, Batch, member_seeds, member_signs
 from dartes.ids import Iteration
 from dartes.v1 import population_pb2 as wire
-
-from dartes_coordinator.collect import Answers, Grid, ReportError, decode
+from dartes_coordinator.collect import Answers, Grid, decode
+from dartes_coordinator.errors import ReportError
 from dartes_coordinator.leases import Grant, LeaseTable, LeaseTask, TaskKind
 
 EVALUATION_BLOCK = 256
 """Rows of an evaluation set per lease: fixed, so that answers do not depend on the number of workers."""
+
+_WIRE_KIND = {
+    TaskKind.MEMBER: wire.EVALUATE_KIND_MEMBER,
+    TaskKind.PARENT: wire.EVALUATE_KIND_PARENT,
+    TaskKind.HELD_OUT: wire.EVALUATE_KIND_HELD_OUT,
+}
 
 
 @dataclass(frozen=True)
@@ -64,29 +71,37 @@ class Round:
         self.batch = batch
         self.started = started
         self.slices = slices
+        self.restarts = 0
+        self.committed = False
+        """Whether the answers are in the store: a round without a batch goes on after its commit."""
         self.costs = Costs()
         self.evaluation_costs: dict[str, Costs] = {name: Costs() for name in evaluations}
+        self._evaluation_sizes = dict(evaluations)
+        self._told: set[str] = set()
         self._seeds = member_seeds(settings, Iteration(iteration))
         self._signed_sigma: NDArray[np.float32] = member_signs(settings) * np.float32(settings.sigma)
-        size = 0 if batch is None else batch.size
         members = 0 if batch is None else settings.population_size
-        self.members = Grid(members, size)
-        self.parent = Grid(1 if evaluate_parent and batch is not None else 0, size)
-        self.evaluations = {name: Grid(1, count) for name, count in evaluations.items()}
-        self.leases = LeaseTable(_tasks(members, self.parent.rows, slices, evaluations))
+        parents = 1 if evaluate_parent and batch is not None else 0
+        self._shape = (members, parents, 0 if batch is None else batch.size)
+        self.leases = LeaseTable(_tasks(members, parents, slices, evaluations))
+        self._open_grids()
 
     @property
     def complete(self) -> bool:
         """Whether all answers are in."""
         return self.leases.complete
 
-    def lease(self, grant: Grant, lease_id: str, known_batch: bool) -> wire.EvaluateLease:
-        """The wire's form of a granted task."""
+    def lease(self, grant: Grant, worker: str, lease_id: str, knows_batch: bool) -> wire.EvaluateLease:
+        """The wire's form of a granted task.
+
+        The batch is left out only where this round has told it to the worker before: the one that a worker
+        brings along may be of a history that a damaged store has lost.
+        """
         task = grant.task
         message = wire.EvaluateLease(
             lease_id=lease_id,
             attempt=grant.attempt,
-            kind=wire.EvaluateKind.ValueType(task.kind),
+            kind=_WIRE_KIND[task.kind],
             iteration=self.iteration,
         )
         if task.kind is TaskKind.HELD_OUT:
@@ -100,11 +115,12 @@ class Round:
             message.sigma = float(self._signed_sigma[task.member])
         message.slice = task.slice_index
         message.slices = self.slices
-        if not known_batch and self.batch is not None:
+        if self.batch is not None and not (knows_batch and worker in self._told):
             message.problems.extend(self.batch.problems.tolist())
+            self._told.add(worker)
         return message
 
-    def report(self, result: wire.EvaluateResult, timings: wire.Timings, now: float) -> bool:
+    def report(self, worker: str, result: wire.EvaluateResult, timings: wire.Timings, now: float) -> bool:
         """Take a report. Returns False where the task had been filled before.
 
         Raises
@@ -116,10 +132,10 @@ class Round:
         if task not in self.leases.known:
             raise ReportError(f"no such lease in iteration {self.iteration}: {task}")
         grid, row, answers = self._place(task, result)
-        content = result.SerializeToString(deterministic=True)
+        content = hashlib.sha256(result.SerializeToString(deterministic=True)).digest()
         if not self.leases.is_filled(task):
             grid.check(row, answers)
-        if not self.leases.fill(task, content, now):
+        if not self.leases.fill(task, worker, content, now):
             return False
         grid.put(row, answers)
         if task.kind is TaskKind.HELD_OUT:
@@ -136,14 +152,20 @@ class Round:
         return None
 
     def restart(self, started: float) -> None:
-        """Forget every answer: the weights that gave them were wrong."""
+        """Forget every answer and lease: the weights that gave them were wrong."""
         self.leases.reset()
+        self.restarts += 1
+        self.committed = False
+        self.started = started
         self.costs = Costs()
         self.evaluation_costs = {name: Costs() for name in self.evaluation_costs}
-        self.members = Grid(self.members.rows, self.members.size)
-        self.parent = Grid(self.parent.rows, self.parent.size)
-        self.evaluations = {name: Grid(1, grid.size) for name, grid in self.evaluations.items()}
-        self.started = started
+        self._open_grids()
+
+    def _open_grids(self) -> None:
+        members, parents, size = self._shape
+        self.members = Grid(members, size)
+        self.parent = Grid(parents, size)
+        self.evaluations = {name: Grid(1, count) for name, count in self._evaluation_sizes.items()}
 
     def _place(self, task: LeaseTask, result: wire.EvaluateResult) -> tuple[Grid, int, Answers]:
         if task.kind is TaskKind.MEMBER:
@@ -159,12 +181,16 @@ class Round:
 def _tasks(members: int, parents: int, slices: int, evaluations: Mapping[str, int]) -> Sequence[LeaseTask]:
     # Blocks of evaluation sets are the longest pieces, so they go first and the iteration ends evenly.
     tasks = [
-        LeaseTask(TaskKind.HELD_OUT, set_name=name, first_row=first, row_count=min(EVALUATION_BLOCK, count - first))
+        LeaseTask(
+            TaskKind.HELD_OUT, set_name=name, first_row=first, row_count=min(EVALUATION_BLOCK, count - first)
+        )
         for name, count in evaluations.items()
         for first in range(0, count, EVALUATION_BLOCK)
     ]
     tasks += [LeaseTask(TaskKind.PARENT, slice_index=k) for _ in range(parents) for k in range(slices)]
-    tasks += [LeaseTask(TaskKind.MEMBER, member=i, slice_index=k) for i in range(members) for k in range(slices)]
+    tasks += [
+        LeaseTask(TaskKind.MEMBER, member=i, slice_index=k) for i in range(members) for k in range(slices)
+    ]
     return tasks
 
 

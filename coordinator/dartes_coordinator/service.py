@@ -7,16 +7,18 @@ codes. Everything runs in one event loop, so the state machine needs no locks.
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
-from typing import Any, TypeVar
+from contextlib import suppress
+from functools import partial
+from typing import Any, NoReturn, TypeVar
 
 import grpc
-from dartes.errors import DartesError
-from dartes.rpc.tls import Role
-from dartes.v1 import control_pb2, population_pb2
 from google.protobuf.message import Message
 
-from dartes_coordinator.collect import ReportError
-from dartes_coordinator.coordinator import LONG_POLL_SECONDS, Coordinator, RefusedError, StaleError
+from dartes.rpc.tls import Role
+from dartes.v1 import control_pb2, population_pb2
+from dartes_coordinator.coordinator import LONG_POLL_SECONDS, Coordinator
+from dartes_coordinator.errors import RefusedError, ReportError, StaleError
+from dartes_coordinator.full_disk import UnwritableError
 
 log = logging.getLogger(__name__)
 
@@ -33,15 +35,17 @@ class Service:
     clock
         Monotonic seconds.
     fail
-        Called with an error that ends the process: the fence, replicas that differ, a bug.
+        Called, once, with an error that ends the process: the fence, replicas that differ, a bug. From then
+        on every call is turned away: nothing may be decided by a coordinator that is no longer sure.
     """
 
     def __init__(
-        self, coordinator: Coordinator, clock: Callable[[], float], fail: Callable[[BaseException], None]
+        self, coordinator: Coordinator, clock: Callable[[], float], fail: Callable[[Exception], None]
     ) -> None:
         self._coordinator = coordinator
         self._clock = clock
         self._fail = fail
+        self._failed = False
         self._changed = asyncio.Event()
 
     # PopulationService -----------------------------------------------------------------------------
@@ -49,37 +53,36 @@ class Service:
     async def Register(self, request: population_pb2.RegisterRequest, context: Any) -> Message:  # noqa: N802
         """Admit a worker."""
         return await self._answer(
-            request, context, Role.WORKER, lambda: self._coordinator.register(request, self._clock())
+            request, context, lambda: self._coordinator.register(request, self._clock())
         )
 
     async def Session(self, requests: AsyncIterator[Any], context: Any) -> AsyncIterator[Message]:  # noqa: N802
         """Presence of a worker for as long as the stream lives."""
         await _require_role(context, Role.WORKER)
-        name: str | None = None
+        workers = self._coordinator.workers
+        session, name = workers.open_session(), None
         try:
             async for beat in requests:
-                try:
-                    self._coordinator.check_incarnation(beat.incarnation)
-                except StaleError as error:
-                    await context.abort(grpc.StatusCode.ABORTED, str(error))
-                if name is None:
-                    name = beat.worker
-                    self._coordinator.workers.open_session(name, self._clock())
-                self._coordinator.workers.heard(name, self._clock())
+                check = partial(self._coordinator.check_incarnation, beat.incarnation)
+                await self._guard(context, check)
+                name = beat.worker
+                workers.beat(name, session, self._clock())
                 yield population_pb2.SessionResponse()
+        except asyncio.CancelledError:
+            return  # cut off, by a worker that is gone or by our own end: the usual way for it to end
         finally:
-            if name is not None and self._coordinator.workers.close_session(name):
-                self._coordinator.lost(name, self._clock())
+            if name is not None and workers.close_session(name, session):
+                self._coordinator.lost(name)
                 self._notify()
 
     async def Lease(self, request: population_pb2.LeaseRequest, context: Any) -> Message:  # noqa: N802
         """Long poll: answers as soon as there is something to do."""
         await _require_role(context, Role.WORKER)
-        started = self._clock()
+        started = now = self._clock()
+        await self._guard(context, partial(self._coordinator.asked, request, now))
         while True:
-            now = self._clock()
             changed = self._changed
-            reply = await self._guard(context, lambda now=now: self._coordinator.next_action(request, now))
+            reply = await self._guard(context, partial(self._coordinator.next_action, request, now))
             left = LONG_POLL_SECONDS - (now - started)
             if reply is None and left <= 0:
                 reply = population_pb2.LeaseResponse(wait=population_pb2.WaitAction())
@@ -87,25 +90,23 @@ class Service:
                 reply.waited_seconds = now - started
                 self._count(request, reply)
                 return reply
-            slow_in = self._coordinator.round.leases.next_speculation(now)
+            slow_in = self._coordinator.next_speculation(request.worker, now)
             wait = left if slow_in is None else min(left, slow_in + 0.01)
-            try:
+            with suppress(TimeoutError):  # then it is time to look again all the same
                 await asyncio.wait_for(changed.wait(), wait)
-            except TimeoutError:
-                continue
+            now = self._clock()
 
     async def Report(self, request: population_pb2.ReportRequest, context: Any) -> Message:  # noqa: N802
         """The outcome of a lease."""
-        return await self._answer(
-            request,
-            context,
-            Role.WORKER,
-            lambda: population_pb2.ReportResponse(accepted=self._coordinator.report(request, self._clock())),
-        )
+
+        def report() -> Message:
+            return population_pb2.ReportResponse(accepted=self._coordinator.report(request, self._clock()))
+
+        return await self._answer(request, context, report)
 
     async def Updates(self, request: population_pb2.UpdatesRequest, context: Any) -> Message:  # noqa: N802
         """Journal rows."""
-        return await self._answer(request, context, Role.WORKER, lambda: self._coordinator.updates(request))
+        return await self._answer(request, context, lambda: self._coordinator.updates(request))
 
     async def Attest(self, request: population_pb2.AttestRequest, context: Any) -> Message:  # noqa: N802
         """A worker's weight digest."""
@@ -114,57 +115,71 @@ class Service:
             self._coordinator.attest(request, self._clock())
             return population_pb2.AttestResponse()
 
-        return await self._answer(request, context, Role.WORKER, attest)
+        return await self._answer(request, context, attest)
 
     # ControlService --------------------------------------------------------------------------------
 
     async def Status(self, _: control_pb2.StatusRequest, context: Any) -> Message:  # noqa: N802
         """Where the run stands."""
         await _require_role(context, Role.CONTROL)
-        return self._coordinator.status()
+        return await self._guard(context, self._coordinator.status)
 
     # Edges -----------------------------------------------------------------------------------------
 
     async def watch(self) -> None:
         """Notice silent workers and retry a commit that found the disk full; runs until cancelled."""
-        while True:
+        before = self._clock()
+        while not self._failed:
             await asyncio.sleep(TICK_SECONDS)
             now = self._clock()
             try:
-                for worker in self._coordinator.workers.silent(now):
-                    self._coordinator.lost(worker, now)
-                if self._coordinator.paused is not None:
-                    self._coordinator.try_commit(now)
-            except DartesError as error:
-                self._fail(error)
-            self._notify()
+                self.tick(now, now - before)
+            except Exception as error:  # noqa: BLE001 - the outermost edge: the process ends with it
+                self._end(error)
+            before = now
 
-    async def _answer(
-        self, request: Message, context: Any, role: Role, call: Callable[[], Message]
-    ) -> Message:
-        await _require_role(context, role)
+    def tick(self, now: float, since_last: float) -> None:
+        """What `watch` does each time; `since_last` is how many seconds ago it did so."""
+        # After a pause of our own (a slow disk, a stopped machine) the beats of that time are still unread.
+        if since_last < 2 * TICK_SECONDS:
+            for worker in self._coordinator.workers.silent(now):
+                self._coordinator.lost(worker)
+        self._coordinator.retry(now)
+        self._notify()
+
+    async def _answer(self, request: Message, context: Any, call: Callable[[], Message]) -> Message:
+        await _require_role(context, Role.WORKER)
         reply = await self._guard(context, call)
         self._count(request, reply)
         self._notify()
         return reply
 
     async def _guard(self, context: Any, call: Callable[[], Reply]) -> Reply:
+        if self._failed:
+            await _abort(context, grpc.StatusCode.UNAVAILABLE, "the coordinator is going down")
         try:
             return call()
         except StaleError as error:
-            await context.abort(grpc.StatusCode.ABORTED, str(error))
+            await _abort(context, grpc.StatusCode.ABORTED, str(error))
         except ReportError as error:
-            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
+            await _abort(context, grpc.StatusCode.INVALID_ARGUMENT, str(error))
         except RefusedError as error:
             log.error("refused: %s", error)
-            await context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(error))
+            await _abort(context, grpc.StatusCode.FAILED_PRECONDITION, str(error))
+        except UnwritableError as error:
+            # The run is paused, and the caller comes again.
+            await _abort(context, grpc.StatusCode.UNAVAILABLE, f"paused: {error}")
         except Exception as error:  # noqa: BLE001 - the outermost edge of a call: the process ends with it
+            self._end(error)
+            await _abort(context, grpc.StatusCode.UNAVAILABLE, "the coordinator is going down")
+
+    def _end(self, error: Exception) -> None:
+        if not self._failed:
+            self._failed = True
             self._fail(error)
-            await context.abort(grpc.StatusCode.UNAVAILABLE, "the coordinator is going down")
-        raise AssertionError("abort returns never")
 
     def _count(self, request: Message, reply: Message) -> None:
-        self._coordinator.wire_bytes += request.ByteSize() + reply.ByteSize()
+        self._coordinator.run.wire_bytes += request.ByteSize() + reply.ByteSize()
 
     def _notify(self) -> None:
         """Wake all long polls."""
@@ -172,9 +187,16 @@ class Service:
         changed.set()
 
 
+async def _abort(context: Any, code: grpc.StatusCode, text: str) -> NoReturn:
+    await context.abort(code, text)
+    raise AssertionError("abort never returns")
+
+
 async def _require_role(context: Any, role: Role) -> None:
     names = context.auth_context().get("x509_common_name", [])
     if [name.decode() for name in names] != [role.value]:
-        await context.abort(
-            grpc.StatusCode.PERMISSION_DENIED, f"this call is for the role {role.value}, the certificate says other"
+        await _abort(
+            context,
+            grpc.StatusCode.PERMISSION_DENIED,
+            f"this call is for the role {role.value}, the certificate says other",
         )

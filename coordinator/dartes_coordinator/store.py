@@ -17,7 +17,6 @@ from dartes.state import StoredEvaluation, StoredIteration, StoredSnapshot
 from dartes.state.columns import evaluation_columns, iteration_columns
 from dartes.state.errors import extended_code, is_damage
 from dartes.state.schema import SCHEMA_VERSION, TABLES
-
 from dartes_coordinator.full_disk import StoreFullError, UnwritableError, full_message
 
 BUSY_SECONDS = 5.0
@@ -77,7 +76,7 @@ class Store:
         connection = sqlite3.connect(path, isolation_level=None, timeout=BUSY_SECONDS)
         try:
             with _errors_named(path):
-                # A rollback journal works on any block volume that can move to another node; WAL needs one host.
+                # A rollback journal works on any volume that can move to another node; WAL needs one host.
                 connection.execute("PRAGMA journal_mode=DELETE")
                 connection.execute("PRAGMA synchronous=FULL")
                 connection.execute("BEGIN IMMEDIATE")
@@ -85,7 +84,9 @@ class Store:
                 if found is None:
                     for statement in TABLES:
                         connection.execute(statement)
-                    _put(connection, {"schema_version": str(SCHEMA_VERSION), "incarnation": "0", "starts": "0"})
+                    _put(
+                        connection, {"schema_version": str(SCHEMA_VERSION), "incarnation": "0", "starts": "0"}
+                    )
                 incarnation = _number(connection, "incarnation") + 1
                 starts = _number(connection, "starts") + 1
                 _put(connection, {"incarnation": str(incarnation), "starts": str(starts)})

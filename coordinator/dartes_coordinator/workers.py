@@ -14,8 +14,8 @@ class WorkerState:
     name: str
     last_heard: float
     iteration: int = 0
-    sessions: int = 0
-    fingerprint: str = ""
+    sessions: set[int] = field(default_factory=set)
+    """Presence streams that are open: for a moment two, where a process was replaced."""
 
 
 @dataclass
@@ -23,6 +23,10 @@ class Workers:
     """All workers that are connected now."""
 
     _by_name: dict[str, WorkerState] = field(default_factory=dict)
+    _session_count: int = 0
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._by_name
 
     def heard(self, name: str, now: float) -> WorkerState:
         """Note a sign of life."""
@@ -30,23 +34,28 @@ class Workers:
         worker.last_heard = now
         return worker
 
-    def open_session(self, name: str, now: float) -> None:
-        """A presence stream has begun."""
-        self.heard(name, now).sessions += 1
+    def open_session(self) -> int:
+        """A number for a presence stream that has begun."""
+        self._session_count += 1
+        return self._session_count
 
-    def close_session(self, name: str) -> bool:
+    def beat(self, name: str, session: int, now: float) -> None:
+        """A beat on a presence stream; it also brings back a worker that was taken for lost."""
+        self.heard(name, now).sessions.add(session)
+
+    def close_session(self, name: str, session: int) -> bool:
         """A presence stream has ended. True where it was the worker's last: the worker is lost."""
         worker = self._by_name.get(name)
-        if worker is None:
+        if worker is None or session not in worker.sessions:
             return False
-        worker.sessions -= 1
-        if worker.sessions > 0:
+        worker.sessions.discard(session)
+        if worker.sessions:
             return False
         del self._by_name[name]
         return True
 
     def silent(self, now: float) -> list[str]:
-        """Workers with an open stream that have said nothing for too long; they are dropped here."""
+        """Workers that have said nothing for too long, with or without an open stream; dropped here."""
         lost = [w.name for w in self._by_name.values() if now - w.last_heard > LOST_AFTER_SECONDS]
         for name in lost:
             del self._by_name[name]
@@ -55,7 +64,3 @@ class Workers:
     def connected(self) -> list[WorkerState]:
         """Workers by name."""
         return [self._by_name[name] for name in sorted(self._by_name)]
-
-    def fingerprints(self) -> list[str]:
-        """Distinct engine fingerprints of the connected workers."""
-        return sorted({w.fingerprint for w in self._by_name.values() if w.fingerprint})

@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
+
 from dartes.state import RunFolder, RunReader
 
-from .harness import EngineHook, Identity, group_counts, held_run, identity, until
+from .harness import EngineHook, held_run, until
+from .outcome import Identity, group_counts, identity
 from .variants import Stage, workers
 
 SPEC: Final[dict[str, Any]] = {
@@ -41,6 +43,9 @@ SPEC: Final[dict[str, Any]] = {
 """A second of work, but long enough for a backup (after 10 iterations) and three snapshots."""
 
 HELD_OUT_GROUPS: Final = 4
+GROUPS: Final = 316
+"""Generation groups of all members and evaluations; a test counts them again."""
+
 HALF_DONE: Final = 12
 """Iterations that the half-done run has committed: more than its backup holds."""
 
@@ -48,7 +53,7 @@ HALF_DONE: Final = 12
 @pytest.fixture(scope="session")
 def stage(tmp_path_factory: pytest.TempPathFactory) -> Stage:
     """The job with the engine whose answers hash group and weights."""
-    return Stage(SPEC, EngineHook.HASHING, tmp_path_factory.mktemp("hashing"), hold_at=60)
+    return Stage(SPEC, EngineHook.HASHING, tmp_path_factory.mktemp("hashing"), GROUPS)
 
 
 @pytest.fixture(scope="session")
@@ -76,7 +81,9 @@ def half_done_folder(stage: Stage, reference_folder: Path) -> Path:
         run.until(hold.pids, "a worker inside a lease")
         started = run.descendants()
         os.kill(run.pid, 9)
-        until(lambda: not run.descendants(), f"{len(started)} processes leave when their parent is gone", 20.0)
+        until(
+            lambda: not run.descendants(), f"{len(started)} processes leave when their parent is gone", 20.0
+        )
         assert len(started) >= 4, "coordinator, worker and two graders"
     with RunReader.open(RunFolder(folder)) as reader:
         assert reader.iteration_count() == HALF_DONE
@@ -96,6 +103,6 @@ def job(stage: Stage, tmp_path: Path) -> Callable[..., Path]:
     """Writes the job with some fields changed."""
 
     def write(**changes: Any) -> Path:
-        return Stage(stage.spec, stage.engine, tmp_path, stage.hold_at).job("job", **changes)
+        return Stage(stage.spec, stage.engine, tmp_path, stage.groups).job("job", **changes)
 
     return write

@@ -1,10 +1,9 @@
-"""Real runs for tests and benchmarks: a job written down, `dartes run` as a process, its children, its result.
+"""Real runs for tests and benchmarks: a job file, `dartes run` and its processes, what came out.
 
 Everything waits for conditions with deadlines. It knows nothing about what a run should come out as.
 """
 
 import contextlib
-import hashlib
 import json
 import os
 import signal
@@ -12,26 +11,22 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
 import psutil
+
 from dartes.cli.control import ControlClient
-from dartes.cli.recompute import retold
-from dartes.data import load_dataset
-from dartes.difficulty import DifficultyState
 from dartes.rpc import tls
 from dartes.state import RunFolder
-from dartes.tasks.registry import task_named
 from dartes.v1 import control_pb2 as wire
-from dartes_worker.groups import generation_groups
 
 DEADLINE_SECONDS = 120.0
 POLL_SECONDS = 0.02
 LOOK_SECONDS = 0.25
 """How often a waiting test looks for new processes of its run: looking reads all of /proc."""
+DARTES = (sys.executable, "-m", "dartes.cli.main")
 HERE = Path(__file__).resolve().parent
 
 Found = TypeVar("Found")
@@ -50,67 +45,6 @@ class EngineHook(StrEnum):
     def held(self) -> "EngineHook":
         """The same engine, held."""
         return EngineHook.HELD_REAL if self is EngineHook.REAL else EngineHook.HELD_HASHING
-
-
-@dataclass(frozen=True)
-class Identity:
-    """What two runs of one job must have in common, to the last bit."""
-
-    journal_hash: str
-    difficulty_digest: str
-    weight_digest: str
-    journal_file: str
-    """SHA-256 of the portable journal."""
-    evaluations: str
-    """SHA-256 over the answers of all evaluations."""
-
-
-def identity(folder: Path) -> Identity:
-    """The identity of a finished run; the difficulty state is recomputed from the stored bits."""
-    run_folder = RunFolder(folder)
-    summary = json.loads(run_folder.summary.read_text(encoding="utf-8"))
-    assert summary["status"] == "done", f"{folder}: not finished"
-    with retold(run_folder) as run:
-        state = DifficultyState.new(run.problem_count)
-        hashes = [decision.row_hash.hex() for decision in run.decisions(state)]
-        answers = [
-            (e.iteration, e.set_name, e.passed.tobytes().hex(), e.truncated.tobytes().hex())
-            for e in run.reader.evaluations()
-        ]
-    assert hashes[-1] == summary["journal_hash"]
-    recorded = [json.loads(line) for line in run_folder.metrics.read_text(encoding="utf-8").splitlines()]
-    assert [line["row_hash"] for line in recorded] == hashes, f"{folder}: metrics.jsonl has gaps or repeats"
-    return Identity(
-        journal_hash=summary["journal_hash"],
-        difficulty_digest=state.digest(),
-        weight_digest=summary["weight_digest"],
-        journal_file=hashlib.sha256(run_folder.journal.read_bytes()).hexdigest(),
-        evaluations=hashlib.sha256(repr(answers).encode()).hexdigest(),
-    )
-
-
-def group_counts(folder: Path) -> list[int]:
-    """Generation groups of each iteration's batch, where a token is a byte (the hashing engine)."""
-    with retold(RunFolder(folder)) as run:
-        rows = load_dataset(run.spec.dataset, folder).rows
-        task, limits = task_named(run.spec.task.kind).from_spec(run.spec.task), run.spec.generation
-        lengths = [len(str(task.prompt(row)).encode()) for row in rows]
-        return [
-            len(
-                generation_groups(
-                    [lengths[problem] for problem in decision.batch.problems],
-                    limits.max_new_tokens,
-                    limits.token_budget,
-                )
-            )
-            for decision in run.decisions(DifficultyState.new(run.problem_count))
-        ]
-
-
-def summary_of(folder: Path) -> dict[str, Any]:
-    """`summary.json` of a run."""
-    summary: dict[str, Any] = json.loads(RunFolder(folder).summary.read_text(encoding="utf-8"))
-    return summary
 
 
 def with_changes(spec: Mapping[str, Any], **changes: Any) -> dict[str, Any]:
@@ -133,7 +67,7 @@ def write_job(path: Path, spec: Mapping[str, Any], name: str = "job") -> Path:
     return path
 
 
-def until(condition: Callable[[], Found], what: str, seconds: float = DEADLINE_SECONDS) -> Found:
+def until(condition: Callable[[], Found | None], what: str, seconds: float = DEADLINE_SECONDS) -> Found:
     """Ask until the answer is true and return it; AssertionError after `seconds`."""
     deadline = time.monotonic() + seconds
     while not (found := condition()):
@@ -173,7 +107,16 @@ class Run:
         }
         with self._log.open("wb") as output:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "dartes.cli.main", "run", str(job), "--workdir", str(folder), *options],
+                [
+                    sys.executable,
+                    "-m",
+                    "dartes.cli.main",
+                    "run",
+                    str(job),
+                    "--workdir",
+                    str(folder),
+                    *options,
+                ],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
@@ -239,7 +182,7 @@ class Run:
         finally:
             client.close()
 
-    def until(self, condition: Callable[[], Found], what: str) -> Found:
+    def until(self, condition: Callable[[], Found | None], what: str) -> Found:
         """As the function `until`, but fails at once where the run ends first."""
 
         def asked() -> Found | None:
@@ -249,9 +192,7 @@ class Run:
             assert found or not ended, f"the run ended before: {what}\n{self.output}\n{self.logs()}"
             return found or None
 
-        found = until(asked, what)
-        assert found is not None
-        return found
+        return until(asked, what)
 
     def exit_code(self, seconds: float = DEADLINE_SECONDS) -> int:
         """Wait for its end; then also every process that it started must be gone."""
@@ -282,10 +223,15 @@ class Run:
 
 @contextlib.contextmanager
 def held_run(
-    job: Path, folder: Path, *options: str, at: str, engine: EngineHook = EngineHook.HASHING
+    job: Path,
+    folder: Path,
+    *options: str,
+    at: str,
+    engine: EngineHook = EngineHook.HASHING,
+    hold_in: Path | None = None,
 ) -> Iterator[tuple[Run, "Hold"]]:
     """A run whose workers stop inside a lease: `first:COUNT` or `all:COUNT`, groups counted per process."""
-    hold = Hold(folder.with_name(f"{folder.name}.hold"))
+    hold = Hold(hold_in or folder.with_name(f"{folder.name}.hold"))
     with Run(job, folder, *options, engine=engine.held, environment=hold.environment(at)) as run:
         yield run, hold
 

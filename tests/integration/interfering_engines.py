@@ -12,7 +12,14 @@ from typing import Final
 
 from dartes.checkpoint import Checkpoint
 from dartes.noise import ServedDtype
-from dartes_worker.engines.base import Engine, EngineFingerprint, Generation, GenerationLimits, Prompt, Segment
+from dartes_worker.engines.base import (
+    Engine,
+    EngineFingerprint,
+    Generation,
+    GenerationLimits,
+    Prompt,
+    Segment,
+)
 from dartes_worker.engines.hashing import HashingEngine
 
 HOLD_FOLDER: Final = "DARTES_TEST_HOLD_FOLDER"
@@ -96,7 +103,9 @@ class Misgrouping(Wrapped):
         self, group: Sequence[Sequence[int]], limits: GenerationLimits, seed: int | None
     ) -> list[Generation]:
         """Answer every prompt alone."""
-        return [answer for prompt in group for answer in super(Misgrouping, self).generate([prompt], limits, seed)]
+        return [
+            answer for prompt in group for answer in super(Misgrouping, self).generate([prompt], limits, seed)
+        ]
 
 
 def held_hashing(

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+
 from dartes.builtin import builtin_model
 from dartes.cli.status import status_of
 from dartes.data.builtin import builtin_rows
@@ -17,7 +18,7 @@ from dartes.errors import ExitCode
 from dartes.rpc import tls
 from dartes.state import RunFolder
 
-from .harness import EngineHook, Hold, Run, held_run
+from .harness import EngineHook, Hold, Run, held_run, until
 from .variants import Stage
 
 JobWriter = Callable[..., Path]
@@ -45,7 +46,7 @@ def running(stage: Stage, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     rows = builtin_rows("addition", "train")[:40]
     (root / "train.jsonl").write_text("".join(f'{{"a": {r["a"]}, "b": {r["b"]}}}\n' for r in rows))
     shutil.copytree(builtin_model("addition"), root / "model")
-    job = Stage(stage.spec, stage.engine, root, 0).job(
+    job = Stage(stage.spec, stage.engine, root, groups=0).job(
         "job",
         model__source=str(root / "model"),
         dataset={"source": str(root / "train.jsonl")},
@@ -96,16 +97,19 @@ def test_a_worker_with_another_base_model_is_refused_by_its_digest(running: Runn
 def test_a_worker_without_the_runs_certificate_is_not_heard(running: Running) -> None:
     for role, credentials in tls.issue().items():
         tls.save(credentials, running.root / "other-tls" / role)
-    code, words = stranger(running, "", "", tls_folder=running.root / "other-tls" / "worker", seconds=5)
-    assert code is None, "it waits, as for a coordinator that is away"
-    assert "does not answer; waiting for it" in words
+    waiting = "does not answer; waiting for it"
+    code, words = stranger(running, "", "", running.root / "other-tls" / "worker", until_it_says=waiting)
+    assert code is None, words
     assert status_of(running.folder)["workers"] == 1
 
 
 def stranger(
-    running: Running, old: str, new: str, tls_folder: Path | None = None, seconds: float = 120.0
+    running: Running, old: str, new: str, tls_folder: Path | None = None, until_it_says: str | None = None
 ) -> tuple[int | None, str]:
-    """Start a worker by hand whose job file differs in one place; its exit code (None: still there) and log."""
+    """Start a worker by hand whose job file differs in one place.
+
+    Returns its exit code and log; None where it said what was waited for and was ended.
+    """
     folder = running.root / f"stranger-{len(list(running.root.iterdir()))}"
     folder.mkdir()
     text = running.folder.job.read_text()
@@ -114,18 +118,22 @@ def stranger(
     arguments = ["--coordinator", running.folder.endpoint.read_text(), "--run-dir", str(folder)]
     arguments += ["--tls", str(tls_folder or running.folder.tls / "worker"), "--name", "stranger"]
     log = folder / "log"
-    with log.open("wb") as output, subprocess.Popen(
-        [sys.executable, "-m", "dartes_worker", *arguments],
-        stdin=subprocess.DEVNULL,
-        stdout=output,
-        stderr=output,
-        env={**os.environ, "DARTES_ENGINE": EngineHook.HASHING},
-    ) as process:
-        try:
-            code: int | None = process.wait(seconds)
-        except subprocess.TimeoutExpired:
-            code = None
-            process.kill()
+    with (
+        log.open("wb") as output,
+        subprocess.Popen(
+            [sys.executable, "-m", "dartes_worker", *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            env={**os.environ, "DARTES_ENGINE": EngineHook.HASHING},
+        ) as process,
+    ):
+        until(
+            lambda: process.poll() is not None or (until_it_says or "\0") in log.read_text(),
+            "the stranger's end or words",
+        )
+        code = process.poll()
+        process.kill()
     return code, log.read_text()
 
 

@@ -1,13 +1,16 @@
 """The same command on the same folder goes on where the run stood, whatever was lost in between."""
 
+import os
 import signal
 from collections.abc import Callable
 from pathlib import Path
 
-import psutil
+from dartes.errors import ExitCode
 from dartes.state import RunFolder, RunReader
 
-from .harness import EngineHook, Identity, Run, held_run, identity, run_to_end, summary_of
+from .conftest import GROUPS
+from .harness import EngineHook, Run, held_run, run_to_end
+from .outcome import Identity, identity, summary_of
 from .variants import Stage
 
 JobWriter = Callable[..., Path]
@@ -28,22 +31,28 @@ def test_more_iterations_continue_a_finished_run_as_if_it_had_been_longer_from_t
     folder = tmp_path / "run"
     run_to_end(job(es__iterations=5), folder, "--workers", "1", engine=EngineHook.HASHING)
     assert summary_of(folder)["iterations"] == 5
-    output = run_to_end(job(), folder, engine=EngineHook.HASHING)
+    output = run_to_end(job(), folder, "--workers", "1", engine=EngineHook.HASHING)
     assert "spec.es.iterations: was 5, now 14" in output
     assert identity(folder) == reference
 
 
-def test_an_interrupt_ends_every_process_and_the_run_resumes(
+def test_being_told_to_stop_ends_every_process_and_the_run_resumes(
     job: JobWriter, tmp_path: Path, reference: Identity
 ) -> None:
     folder = tmp_path / "run"
-    with held_run(job(), folder, at="all:60") as (run, hold):
-        run.until(lambda: len(hold.pids()) == 2, "both workers inside a lease")
-        run.descendants()
-        psutil.Process(run.pid).send_signal(signal.SIGINT)
-        output = run.must_end_with(76)
-    assert "interrupted; run the same command to resume" in output
-    assert "Traceback" not in output
+    at = f"all:{GROUPS // 4}"
+    for number, reason in enumerate((signal.SIGINT, signal.SIGTERM)):
+        hold_in = tmp_path / f"hold-{number}"
+        with held_run(job(), folder, "--workers", "1", at=at, hold_in=hold_in) as (run, hold):
+            run.until(hold.pids, "a worker inside a lease")
+            run.descendants()
+            os.kill(run.pid, reason)
+            if reason == signal.SIGINT:
+                hold.open()  # this worker finishes its lease and leaves; the other never would
+            output = run.must_end_with(ExitCode.DRAINED)
+        assert "interrupted" in output
+        assert "the same command resumes the run" in output
+        assert "Traceback" not in output
     run_to_end(job(), folder, engine=EngineHook.HASHING)
     assert identity(folder) == reference
 
@@ -54,10 +63,10 @@ def test_a_truncated_store_falls_back_to_the_backup_and_says_what_was_lost(
     store = RunFolder(half_done).store
     with store.open("r+b") as file:
         file.truncate(store.stat().st_size // 2)
-    output = run_to_end(job(), half_done, engine=EngineHook.HASHING)
+    output = run_to_end(job(), half_done, "--workers", "1", engine=EngineHook.HASHING)
     assert "The backup state-00000010.sqlite is used instead: 10 iterations are kept" in output
     assert identity(half_done) == reference
-    assert len(list(RunFolder(half_done).damaged.glob("state-*.sqlite"))) == 1, "kept for a post-mortem"
+    assert any(RunFolder(half_done).damaged.iterdir()), "the damaged store is kept for a post-mortem"
 
 
 def test_a_damaged_snapshot_is_passed_over_for_an_older_one(
@@ -69,7 +78,7 @@ def test_a_damaged_snapshot_is_passed_over_for_an_older_one(
     content = bytearray(newest.read_bytes())
     content[len(content) // 2] ^= 1
     newest.write_bytes(content)
-    with Run(job(), half_done) as run:
+    with Run(job(), half_done, "--workers", "1") as run:
         run.must_end_with(0)
         logs = run.logs()
     assert f"{newest.name}" in logs

@@ -4,11 +4,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+
 from dartes.cli.verify import verify
 from dartes.journal import JournalRow
 from dartes.state import RunFolder, RunReader
 
-from .harness import EngineHook, Identity, identity, run_to_end
+from .harness import EngineHook, run_to_end
+from .outcome import Identity, identity
 
 JobWriter = Callable[..., Path]
 
@@ -17,7 +19,8 @@ def test_antithetic_members_share_a_seed_and_replay_to_the_weights_that_workers_
     job: JobWriter, tmp_path: Path
 ) -> None:
     folder = RunFolder(tmp_path / "run")
-    run_to_end(job(es__antithetic=True, es__iterations=4), folder.path, engine=EngineHook.HASHING)
+    shorter = job(es__antithetic=True, es__iterations=4)
+    run_to_end(shorter, folder.path, "--workers", "1", engine=EngineHook.HASHING)
     with RunReader.open(folder) as reader:
         rows = [JournalRow.decode(it.row) for it in reader.iterations()]
         passed = [it.passed for it in reader.iterations()]

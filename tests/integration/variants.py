@@ -1,4 +1,4 @@
-"""The ways in which a run may be disturbed without its result changing; tests and `bench/same_bits.py` play them.
+"""Ways to disturb a run that may not change its result; tests and `bench/same_bits.py` play them.
 
 Each variant runs one job to its end in a fresh folder and asserts that the disturbance did happen. What came
 out is compared elsewhere.
@@ -11,13 +11,16 @@ from pathlib import Path
 from typing import Any, Final
 
 import psutil
+
 from dartes.state import RunFolder, RunReader
 
-from .harness import EngineHook, Run, held_run, run_to_end, summary_of, with_changes, write_job
+from .harness import EngineHook, Hold, Run, held_run, run_to_end, with_changes, write_job
+from .outcome import summary_of
 
 KILLED: Final = "the coordinator was killed by SIGKILL"
 FAULT_VARIABLE: Final = "DARTES_FAULT"
 FAULT_POINTS: Final = ("before-report", "after-report", "inside-transaction", "after-commit")
+LATER_SECONDS: Final = 0.1
 PER_ITERATION: Final = frozenset({"inside-transaction", "after-commit"})
 
 
@@ -25,14 +28,23 @@ PER_ITERATION: Final = frozenset({"inside-transaction", "after-commit"})
 class Stage:
     """Where variants are played: the job's spec, its engine, and an empty folder.
 
-    `hold_at` is a number of generation groups after which a worker is in the middle of the run.
+    `groups` is the number of generation groups that an undisturbed run answers in all.
     """
 
     spec: Mapping[str, Any]
     engine: EngineHook
     root: Path
-    hold_at: int
-    random_kill_within: float = 2.0
+    groups: int
+
+    @property
+    def early(self) -> int:
+        """Groups per worker after which two workers are in the middle of the run."""
+        return self.groups // 5
+
+    @property
+    def not_enough(self) -> int:
+        """Groups per worker with which two workers come far, but never to the end."""
+        return int(self.groups * 0.45)
 
     def job(self, name: str, **changes: Any) -> Path:
         """A job file with some fields changed."""
@@ -70,7 +82,7 @@ def worker_killed() -> Variant:
 
     def play(stage: Stage, folder: Path) -> None:
         job = stage.job(folder.name)
-        with held_run(job, folder, at=f"first:{stage.hold_at}", engine=stage.engine) as (run, hold):
+        with held_run(job, folder, at=f"first:{stage.early}", engine=stage.engine) as (run, hold):
             (pid,) = run.until(hold.pids, "a worker in the middle of a lease")
             psutil.Process(pid).kill()
             output = run.must_end_with(0)
@@ -104,25 +116,26 @@ def coordinator_killed_at(*points: str, seed: int) -> Variant:
 
 
 def coordinator_killed_at_random(times: int, seed: int) -> Variant:
-    """The coordinator killed so many times, each a random moment after it began to listen."""
+    """The coordinator killed so many times, at random moments spread over the first part of the run."""
 
     def play(stage: Stage, folder: Path) -> None:
         draw = random.Random(seed)
         job = stage.job(folder.name, failurePolicy={"coordinatorRestarts": times})
-        last = None
-        with Run(job, folder, engine=stage.engine) as run:
-            for _ in range(times):
-
-                def newer(last: int | None = last) -> psutil.Process | None:
-                    found = run.find("coordinator")
-                    return found if found is not None and found.pid != last and run.folder.endpoint.exists() else None
-
-                coordinator = run.until(newer, "the next coordinator")
-                last = coordinator.pid
-                wait_out(draw.uniform(0.0, stage.random_kill_within), coordinator)
+        # The run must not end before the last kill, so workers stop before its end until that is done.
+        at = f"all:{stage.not_enough}"
+        moments = sorted(draw.uniform(0.0, 0.5 * stage.spec["es"]["iterations"]) for _ in range(times))
+        killed = 0
+        with held_run(job, folder, at=at, engine=stage.engine) as (run, hold):
+            for moment in moments:
+                coordinator = next_coordinator(run, killed)
+                wait_for_moment(run, hold, moment)
+                wait_out(draw.uniform(0.0, LATER_SECONDS), coordinator)
                 coordinator.kill()
+                killed = coordinator.pid
+            hold.open()
             output = run.must_end_with(0)
         assert output.count(KILLED) == times, output
+        assert summary_of(folder)["incarnations"] == times + 1
 
     return Variant(f"the coordinator killed {times} times at random (seed {seed})", play)
 
@@ -132,7 +145,7 @@ def everything_killed() -> Variant:
 
     def play(stage: Stage, folder: Path) -> None:
         job = stage.job(folder.name)
-        with held_run(job, folder, at=f"all:{stage.hold_at}", engine=stage.engine) as (run, hold):
+        with held_run(job, folder, at=f"all:{stage.early}", engine=stage.engine) as (run, hold):
             run.until(lambda: len(hold.pids()) == 2, "both workers in the middle of a lease")
             run.kill_everything()
         with RunReader.open(RunFolder(folder)) as reader:
@@ -142,23 +155,33 @@ def everything_killed() -> Variant:
     return Variant("everything killed and resumed", play)
 
 
+def next_coordinator(run: Run, before: int) -> psutil.Process:
+    """Wait for a coordinator that listens and whose process id is not `before`."""
+
+    def listening() -> psutil.Process | None:
+        found = run.find("coordinator") if run.folder.endpoint.exists() else None
+        return found if found is not None and found.pid != before else None
+
+    return run.until(listening, "the next coordinator")
+
+
+def wait_for_moment(run: Run, hold: Hold, moment: float) -> None:
+    """Wait until the run has come so far, or can come no further because its workers are held."""
+    run.until(lambda: len(hold.pids()) == 2 or progress(run) >= moment, f"the run's iteration {moment:.1f}")
+
+
+def progress(run: Run) -> float:
+    """Iterations that are committed or under way; 0 while nobody answers."""
+    status = run.status()
+    if status is None:
+        return 0.0
+    return status.iteration + (status.leases_done / status.leases_total if status.leases_total else 0.0)
+
+
 def wait_out(seconds: float, process: psutil.Process) -> None:
-    """Let a random while pass: a kill at a moment that nobody chose is the point; ends with the process."""
+    """Let a random while pass, so that the kill comes at a moment that nobody chose."""
     try:
         process.wait(seconds)
     except psutil.TimeoutExpired:
         return
-    raise AssertionError("the run ended before the coordinator was killed as often as planned")
-
-
-__all__ = [
-    "FAULT_POINTS",
-    "Stage",
-    "Variant",
-    "coordinator_killed_at",
-    "coordinator_killed_at_random",
-    "everything_killed",
-    "slices",
-    "worker_killed",
-    "workers",
-]
+    raise AssertionError("the coordinator ended by itself")

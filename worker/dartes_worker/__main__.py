@@ -14,7 +14,6 @@ from dartes.lifeline import follow_parent
 from dartes.rpc import tls
 from dartes.spec.load import load_job
 from dartes.state import RunFolder
-
 from dartes_worker.agent import Agent
 from dartes_worker.client import CoordinatorClient
 from dartes_worker.setup import equip

@@ -3,17 +3,17 @@
 It keeps nothing that cannot be rebuilt from the base model and the journal.
 """
 
+import errno
 import hashlib
 import logging
 from collections.abc import Sequence
 from pathlib import Path
 
 from dartes.checkpoint import CheckpointError, SnapshotError
-from dartes.errors import DartesError, ExitCode
+from dartes.errors import DartesError, ExitCode, TransientError
 from dartes.ids import Iteration
 from dartes.journal import JournalRow
 from dartes.v1 import population_pb2 as wire
-
 from dartes_worker.client import CoordinatorClient, IncarnationOverError, ReportRefusedError
 from dartes_worker.evaluate import Sampling, evaluate
 from dartes_worker.master import MasterWeights
@@ -86,6 +86,7 @@ class Agent:
     def _rebuild(self) -> None:
         """Weights from the newest good snapshot or the base model; the journal brings them up to date."""
         self._master = None  # freed first, so that two masters never exist at once
+        self._written = None  # what the engine holds was made from weights that are in doubt
         self._master = self._from_snapshot() or MasterWeights.load(
             self._equipment.checkpoint,
             self._equipment.served,
@@ -213,7 +214,12 @@ class Agent:
         master = self._weights
         self._snapshots.mkdir(parents=True, exist_ok=True)
         path = self._snapshots / f"iteration-{lease.iteration:08d}.safetensors"
-        digest = master.write_snapshot(path)
+        try:
+            digest = master.write_snapshot(path)
+        except OSError as error:
+            if error.errno not in {errno.ENOSPC, errno.EDQUOT}:
+                raise
+            raise TransientError(f"{path}: the disk is full ({error.strerror}); free some space") from error
         self._report(
             lease.lease_id,
             lease.iteration,

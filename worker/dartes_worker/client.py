@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 import grpc
+
 from dartes.errors import ConfigurationError, DartesError, TransientError
 from dartes.rpc.channel import open_channel
 from dartes.rpc.tls import Credentials

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
+
 from dartes.data import Dataset, load_dataset
 from dartes.noise.streams import sampling_seed
 from dartes.rewards.pool import GradingPool
@@ -17,8 +19,6 @@ from dartes.spec import DatasetSpec, TaskSpec
 from dartes.tasks.base import Prompt, Task, check_rows
 from dartes.tasks.registry import task_named
 from dartes.v1 import population_pb2 as wire
-from numpy.typing import NDArray
-
 from dartes_worker.engines.base import Engine, Generation, GenerationLimits
 from dartes_worker.groups import generation_groups, slice_of
 from dartes_worker.timing import Stopwatch

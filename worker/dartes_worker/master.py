@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
+
 from dartes.checkpoint import (
     Checkpoint,
     Piece,
@@ -25,8 +27,6 @@ from dartes.checkpoint import (
 from dartes.ids import Iteration
 from dartes.journal import JournalError, JournalRow, chain, replay_onto, shapes_of
 from dartes.noise import ServedDtype, tensor_id
-from numpy.typing import NDArray
-
 from dartes_worker.engines.base import Segment, ServedValues
 
 Shapes = Sequence[tuple[str, tuple[int, ...]]]

@@ -7,18 +7,19 @@ updated and nothing is kept.
 import argparse
 import json
 import logging
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
+
 from dartes import logs
 from dartes.difficulty import AlgorithmSettings, DifficultyState, Results, draw_batch, member_seeds, score
 from dartes.errors import ConfigurationError, DartesError, ExitCode
 from dartes.ids import Iteration
 from dartes.spec import load_job
-
 from dartes_worker.agent import PARENT_MEMBER
 from dartes_worker.evaluate import Outcome, Sampling, evaluate
 from dartes_worker.master import MasterWeights
@@ -110,6 +111,10 @@ def main() -> int:
     except DartesError as error:
         sys.stderr.write(f"error: {error}\n")
         return error.exit_code
+    except KeyboardInterrupt:
+        return ExitCode.DRAINED
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # `dartes probe JOB | head`
     return ExitCode.DONE
 
 

@@ -16,6 +16,7 @@ from dartes.v1 import population_pb2 as wire
 from dartes_worker.engines.base import Engine, GenerationLimits
 from dartes_worker.engines.registry import engine_factory
 from dartes_worker.evaluate import ProblemSet
+from dartes_worker.kernel_memory import prepare_kernels
 
 log = logging.getLogger(__name__)
 
@@ -87,6 +88,7 @@ def equip(spec: JobSpec, base_dir: Path) -> Equipment:
     }
     folder = resolve_model(spec.model.source, spec.model.revision, base_dir)
     checkpoint = open_checkpoint(folder)
+    prepare_kernels()
     engine = engine_factory(str(spec.workers.engine))(
         folder, checkpoint, served_dtype(spec), spec.workers.threads, _device(spec.workers.gpus_per_worker)
     )

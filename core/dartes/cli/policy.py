@@ -54,7 +54,7 @@ class RestartPolicy:
         if self._coordinator_used > self.coordinator_restarts:
             return (
                 Verdict.STOP,
-                f"the coordinator failed {self._coordinator_used} times "
+                f"the coordinator failed {_times(self._coordinator_used)} "
                 f"(spec.failurePolicy.coordinatorRestarts is {self.coordinator_restarts})",
             )
         return Verdict.RESTART, ""
@@ -74,7 +74,11 @@ class RestartPolicy:
         if self._worker_used > self.worker_failures:
             return (
                 Verdict.STOP,
-                f"workers failed {self._worker_used} times (spec.failurePolicy.workerFailures is "
+                f"workers failed {_times(self._worker_used)} (spec.failurePolicy.workerFailures is "
                 f"{self.worker_failures})",
             )
         return Verdict.RESTART, ""
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"

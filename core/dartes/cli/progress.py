@@ -1,4 +1,4 @@
-"""Progress on a terminal as a bar, elsewhere as one plain line per iteration. Shows what it is given."""
+"""Progress on a terminal as a bar, elsewhere as plain lines. Shows what it is given, and asks for nothing."""
 
 import sys
 from types import TracebackType
@@ -27,7 +27,7 @@ def progress_for_terminal() -> Progress:
 
 
 class PlainLines:
-    """One line per iteration and event; a log file of it reads well."""
+    """One line per status with a new iteration, and per event; a log file of it reads well."""
 
     def __init__(self) -> None:
         self._shown = 0
@@ -102,7 +102,7 @@ class Bar:
 
     def say(self, text: str) -> None:
         """Print a line above the bar."""
-        self._progress.console.print(text, markup=False, highlight=False)
+        self._progress.console.print(text, markup=False, highlight=False, soft_wrap=True)
 
     def update(self, status: wire.StatusResponse) -> None:
         """Move the bar; the leases of the iteration under way count as fractions of it."""

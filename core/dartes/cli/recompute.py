@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from dartes.cli.folder import require_run
 from dartes.data import load_dataset
 from dartes.difficulty import AlgorithmSettings, DifficultyState
 from dartes.errors import ConfigurationError
@@ -37,9 +38,10 @@ def retold(folder: RunFolder) -> Iterator[Retold]:
     ------
     ConfigurationError
         No run, no committed iteration yet, or its data set can't be read.
+    DamagedStoreError
+        The store can't be read as what it was.
     """
-    if not folder.job.is_file():
-        raise ConfigurationError(f"{folder.path}: not a run folder (no {folder.job.name} in it)")
+    require_run(folder)
     job = load_job(folder.job)
     data = load_dataset(job.job.spec.dataset, job.base_dir)
     with RunReader.open(folder) as reader:

@@ -4,23 +4,37 @@ import json
 from pathlib import Path
 from typing import Any
 
-from dartes.cli.export import export_run
+from dartes.cli.export import export_run, exported_hash
+from dartes.errors import ConfigurationError, TransientError
 from dartes.report.curves import draw_curves
 from dartes.state import RunFolder
 
 
+def require_free(export: Path, last_row_hash: bytes | None) -> None:
+    """Raise ConfigurationError, before hours of work, where the model could not be written in the end.
+
+    A model that this run has exported already, at the row where it stands, may be there.
+    """
+    free = not export.exists() or (export.is_dir() and not any(export.iterdir()))
+    ours = last_row_hash is not None and exported_hash(export) == last_row_hash.hex()
+    if not free and not ours:
+        raise ConfigurationError(
+            f"--export {export}: exists and is not empty; name a new folder or remove it"
+        )
+
+
 def results(folder: RunFolder, export: Path | None) -> None:
     """Draw the curves, export the model where asked, print the results."""
-    summary = json.loads(folder.summary.read_text(encoding="utf-8"))
+    try:
+        summary = json.loads(folder.summary.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise TransientError(
+            f"{folder.summary} could not be written, because the disk was full; free some space and run again"
+        ) from error
     draw_curves(folder.metrics, summary, folder.curves)
     lines = ["", *accuracy_lines(summary), "", cost_line(summary), ""]
     lines += [f"run folder  {folder.path}", f"curves      {folder.curves}"]
-    if export is not None:
-        if not export.exists():
-            export_run(folder, export, None, None)
-        lines.append(f"model       {export}   (loads with transformers)")
-    else:
-        lines.append(f"model       dartes export {folder.path} --output MODEL_DIR")
+    lines.append(f"model       {_model(folder, export, summary['journal_hash'])}")
     lines.append(
         f"journal     {folder.journal}   ({folder.journal.stat().st_size:,} bytes: the fine-tuned model)"
     )
@@ -33,12 +47,10 @@ def accuracy_lines(summary: dict[str, Any]) -> list[str]:
     lines = []
     for name, entry in summary["evaluations"].items():
         before, after = entry["before"], entry["after"]
-        if before is None:
-            continue
-        lines.append(
-            f"{name}: {_share(before)} before, {_share(after)} after {after['iteration']} iterations "
-            f"({after['problems']} held-out problems)"
+        shown = (
+            f"{_share(after)} after {after['iteration']} iterations ({after['problems']} held-out problems)"
         )
+        lines.append(f"{name}: {shown}" if before is None else f"{name}: {_share(before)} before, {shown}")
     return lines
 
 
@@ -49,6 +61,18 @@ def cost_line(summary: dict[str, Any]) -> str:
         f"{summary['seconds']:.0f} s, {summary['generated_tokens']:,} tokens generated, "
         f"{summary['wire_bytes'] / 1000:,.0f} kB on the wire"
     )
+
+
+def _model(folder: RunFolder, export: Path | None, journal_hash: str | None) -> str:
+    """Where the model is, or how to get it; an older export is never passed off as this one."""
+    if export is None:
+        return f"dartes export {folder.path} --output MODEL_DIR"
+    if export.exists() and any(export.iterdir()):
+        if exported_hash(export) != journal_hash:
+            return f"{export} holds an older one; dartes export {folder.path} --output NEW_DIR"
+    else:
+        export_run(folder, export, None, None)
+    return f"{export}   (loads with transformers)"
 
 
 def _share(point: dict[str, Any]) -> str:

@@ -1,32 +1,49 @@
-"""`dartes status`: where a run stands, asked of its coordinator while it runs, else read from its store."""
+"""`dartes status`: where a run stands, asked of its coordinator while it runs, else read from its store.
+
+What only a running coordinator needs (gRPC, certificates) is imported when there is one, so that the answer
+comes at once.
+"""
 
 import fcntl
 import json
 import os
 import time
-from typing import Any
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
 
-from dartes.cli.control import ControlClient
+from dartes.cli.folder import require_run
 from dartes.cli.progress import duration
-from dartes.errors import ConfigurationError
-from dartes.rpc import tls
 from dartes.spec import load_job
 from dartes.state import NoStateError, RunFolder, RunReader
-from dartes.v1 import control_pb2 as wire
+
+if TYPE_CHECKING:
+    from dartes.v1 import control_pb2 as wire
 
 EVENTS_SHOWN = 5
 
 
+class RunPhase(StrEnum):
+    """What a run is doing, in the word that `dartes status --json` gives; the same words as on the wire."""
+
+    STARTING = "Starting"
+    WAITING_FOR_WORKERS = "WaitingForWorkers"
+    RUNNING = "Running"
+    FINISHING = "Finishing"
+    PAUSED = "Paused"
+    FAILED = "Failed"
+    STOPPED = "Stopped"
+    DONE = "Done"
+
+
 def status_of(folder: RunFolder) -> dict[str, Any]:
-    """The status of a run as a JSON object; never waits for the run.
+    """The status of a run as a JSON object, with the same keys in every phase; never waits for the run.
 
     Raises
     ------
     ConfigurationError
-        The folder is no run folder.
+        The folder is no run folder, or its store is damaged.
     """
-    if not folder.job.is_file():
-        raise ConfigurationError(f"{folder.path}: not a run folder (no {folder.job.name} in it)")
+    require_run(folder)
     running = is_held(folder)
     status = _from_store(folder, running)
     live = _ask_coordinator(folder) if running else None
@@ -39,18 +56,19 @@ def status_lines(status: dict[str, Any]) -> list[str]:
     """The status for people."""
     total = status["total_iterations"]
     of = "" if total is None else f" of {'~' if status['total_is_estimate'] else ''}{total}"
+    workers = f", {status['workers']} workers" if status["running"] else ""
     lines = [
-        f"{status['name']}: {status['phase']}, {status['iteration']}{of} iterations, epoch {status['epoch']}"
-        + (f", {status['workers']} workers" if status["running"] else "")
+        f"{status['name']}: {_in_words(status['phase'])}, {status['iteration']}{of} iterations, "
+        f"epoch {status['epoch']}{workers}"
     ]
     if status["message"]:
         lines.append(f"  {status['message']}")
     if status["iteration"]:
+        left = f", {duration(status['estimated_remaining_seconds'])} left" if status["running"] else ""
         lines.append(
             f"  pass rate {status['train_pass_rate']:.3f}, replay buffer {status['replay_buffer_size']}, "
             f"{status['tokens_per_second']:,.0f} tokens/s, "
-            f"{status['last_iteration_seconds']:.1f} s per iteration"
-            + (f", {duration(status['estimated_remaining_seconds'])} left" if status["running"] else "")
+            f"{status['last_iteration_seconds']:.1f} s for the last iteration{left}"
         )
     lines += [
         f"  {e['set']}: {100 * e['accuracy']:.1f} % after iteration {e['iteration']}"
@@ -82,8 +100,10 @@ def _from_store(folder: RunFolder, running: bool) -> dict[str, Any]:
         "folder": str(folder.path),
         "name": spec.job.metadata.name,
         "running": running,
-        "phase": "Starting" if running else "Stopped",
-        "message": "" if running else "not running; `dartes run` with the same job and folder resumes it",
+        "phase": RunPhase.STARTING if running else RunPhase.STOPPED,
+        "message": ""
+        if running
+        else f"not running; `dartes run {folder.job} --workdir {folder.path}` resumes it",
         "iteration": 0,
         "total_iterations": spec.job.spec.es.iterations,
         "total_is_estimate": False,
@@ -99,20 +119,18 @@ def _from_store(folder: RunFolder, running: bool) -> dict[str, Any]:
         "weight_digest": None,
         "events": [],
     }
+    if not folder.store.exists():
+        return status
     try:
         reader = RunReader.open(folder)
     except NoStateError:
-        return status
-    except ConfigurationError:
-        if folder.store.exists():
-            raise
         return status
     with reader:
         status["iteration"] = reader.iteration_count()
         row = reader.last_row_hash()
         status["journal_hash"] = None if row is None else row.hex()
         if reader.meta_text("status") == "done" and not running:
-            status.update(phase="Done", message="", weight_digest=reader.meta_text("weight_digest"))
+            status.update(phase=RunPhase.DONE, message="", weight_digest=reader.meta_text("weight_digest"))
         status["evaluations"] = [
             {"set": e.set_name, "iteration": e.iteration, "accuracy": e.accuracy, "problems": len(e.passed)}
             for e in reader.evaluations()
@@ -138,7 +156,10 @@ def _last_metrics(folder: RunFolder) -> dict[str, Any]:
     return {}
 
 
-def _ask_coordinator(folder: RunFolder) -> wire.StatusResponse | None:
+def _ask_coordinator(folder: RunFolder) -> "wire.StatusResponse | None":
+    from dartes.cli.control import ControlClient
+    from dartes.rpc import tls
+
     try:
         address = folder.endpoint.read_text(encoding="utf-8")
         credentials = tls.load(folder.tls / tls.Role.CONTROL.value)
@@ -151,18 +172,33 @@ def _ask_coordinator(folder: RunFolder) -> wire.StatusResponse | None:
         client.close()
 
 
-def _from_wire(live: wire.StatusResponse) -> dict[str, Any]:
-    phase = wire.Phase.Name(live.phase).removeprefix("PHASE_").title().replace("_", "")
-    return {
-        "phase": phase,
+def _from_wire(live: "wire.StatusResponse") -> dict[str, Any]:
+    """What a coordinator knows better than its files; keys as in `_from_store`."""
+    from dartes.v1 import control_pb2
+
+    word = control_pb2.Phase.Name(live.phase).removeprefix("PHASE_").title().replace("_", "")
+    known: dict[str, Any] = {
+        "phase": RunPhase(word) if word in tuple(RunPhase) else RunPhase.STARTING,
         "message": live.message,
         "iteration": live.iteration,
         "total_iterations": live.total_iterations,
         "total_is_estimate": live.total_is_estimate,
         "epoch": live.epoch,
         "replay_buffer_size": live.replay_buffer_size,
-        "tokens_per_second": live.tokens_per_second,
         "estimated_remaining_seconds": live.estimated_remaining_seconds,
         "workers": live.workers_connected,
+        "journal_hash": live.journal_hash or None,
         "weight_digest": live.weight_digest or None,
     }
+    if live.iteration:
+        known |= {
+            "train_pass_rate": live.train_pass_rate,
+            "tokens_per_second": live.tokens_per_second,
+            "last_iteration_seconds": live.last_iteration_seconds,
+        }
+    return known
+
+
+def _in_words(phase: str) -> str:
+    """`WaitingForWorkers` as people write it."""
+    return "".join(f" {letter.lower()}" if letter.isupper() else letter for letter in phase).strip()

@@ -55,6 +55,8 @@ class LocalRun:
             A process found the job at fault; its words are the message.
         TransientError
             A restart budget is used up. Running again resumes.
+        DartesError
+            The same, but the last process ended with a bug.
         """
         try:
             if not self._start_coordinator():
@@ -136,7 +138,7 @@ class LocalRun:
         words = self._coordinator.last_words()
         verdict, why = self._policy.coordinator_ended(code)
         if verdict is Verdict.STOP:
-            raise _stop(code, why, words, self._coordinator.log)
+            raise stop_error(code, why, words, self._coordinator.log)
         self._progress.say(f"the coordinator {describe_exit(code)} ({words}); starting it again")
 
     def _check_workers(self, now: float) -> None:
@@ -155,7 +157,7 @@ class LocalRun:
                 continue
             words = worker.last_words()
             if verdict is Verdict.STOP:
-                raise _stop(code, why, words, worker.log)
+                raise stop_error(code, why, words, worker.log)
             self._progress.say(f"{name} {describe_exit(code)} ({words}); starting it again")
             self._restart_at[name] = now + RESTART_PAUSE_SECONDS
 
@@ -172,14 +174,17 @@ class LocalRun:
         children = [*self._workers.values(), *([self._coordinator] if self._coordinator else [])]
         for child in children:
             child.terminate()
+        deadline = time.monotonic() + END_SECONDS
         for child in children:
-            child.end(END_SECONDS)
+            child.end(max(0.0, deadline - time.monotonic()))  # together, however many there are
 
 
-def _stop(code: int, why: str, words: str, log: Path) -> DartesError:
+def stop_error(code: int, why: str, words: str, log: Path) -> DartesError:
+    """What a run ends with whose process ended with `code`, said `words`, and may not be started again."""
     text = f"{why}: {words}" if why else words
+    kept = "All committed iterations are kept"
     if code == ExitCode.CONFIGURATION:
         return ConfigurationError(text)
-    return TransientError(
-        f"paused: {text}\nAll committed iterations are kept; run the same command to resume. Log: {log}"
-    )
+    if code == ExitCode.BUG:
+        return DartesError(f"{text}\nThis is a bug in dartes or in an extension. {kept}. Traceback: {log}")
+    return TransientError(f"paused: {text}\n{kept}; run the same command to resume. Log: {log}")

@@ -1,109 +1,188 @@
-"""`dartes verify`: recompute a run from its bits, rebuild its weights, compare every hash and digest."""
+"""`dartes verify`: recompute a run from its bits, rebuild its weights, compare every hash and digest.
 
-import json
+It collects what differs and goes on as far as what is left still means something, so that one look shows
+everything. What is compared in files beside the store is in `verify_files`.
+"""
+
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 from dartes.checkpoint import Checkpoint, SnapshotError, open_checkpoint, read_snapshot
 from dartes.cli.recompute import Retold, retold
+from dartes.cli.status import is_held
+from dartes.cli.verify_files import journal_findings, metrics_findings, summary_findings
+from dartes.data import load_dataset
 from dartes.difficulty import DifficultyState
 from dartes.errors import DartesError
-from dartes.journal import read_good_prefix, replay_digests, require_base, shapes_of
+from dartes.journal import JournalError, JournalRow, replay_digests, require_base, shapes_of
 from dartes.model_source import resolve_model
-from dartes.state import RunFolder
+from dartes.report.metrics import metrics_of
+from dartes.spec import algorithm_fields
+from dartes.state import DamagedStoreError, RunFolder, StoredEvaluation, StoredSnapshot
+from dartes.state.history import DivergenceError
 
 
 class VerificationError(DartesError):
     """Something stored is not what it should be; every finding is in the message."""
 
+    def __init__(self, folder: RunFolder, findings: Sequence[str]) -> None:
+        self.findings = tuple(findings)
+        count = "1 difference" if len(findings) == 1 else f"{len(findings)} differences"
+        super().__init__("\n  ".join([f"{folder.path}: {count}", *findings]))
+
+
+@dataclass
+class _Recomputed:
+    """What the stored bits lead to, up to the first iteration that does not follow from them."""
+
+    state: DifficultyState
+    hashes: list[bytes]
+    rows: list[JournalRow] = field(default_factory=list)
+    metrics: list[dict[str, Any]] = field(default_factory=list)
+    divergence: str | None = None
+
 
 def verify(folder: RunFolder) -> list[str]:
     """Check a run; returns lines that say what was compared.
+
+    A run under way may be checked too: what is committed while it is looked at is left out.
 
     Raises
     ------
     VerificationError
         Lists everything that differs.
-    DivergenceError
-        The stored bits do not lead to what is stored; later iterations can't be checked.
     ConfigurationError
-        No run here, or the base model or data set can't be read or is another one.
+        No run here, or the base model or data set can't be read.
     """
-    with retold(folder) as run:
-        state = DifficultyState.new(run.problem_count)
-        decisions = [(d.row, d.row_hash) for d in run.decisions(state)]
-        rows = [row for row, _ in decisions]
-        hashes = [run.header.hash(), *(row_hash for _, row_hash in decisions)]
-        lines = [
-            f"{len(rows)} iterations: batches, difficulty, coefficients and hashes follow from the bits",
-            f"difficulty state {state.digest()}",
-            f"journal hash     {hashes[-1].hex()}",
-        ]
-        findings = list(_data_findings(run))
-        findings += _file_findings(folder, hashes)
-        checkpoint = _base_model(folder, run)
-        attestations = run.reader.attestations()
-        digests = replay_digests(
-            checkpoint,
-            shapes_of(checkpoint),
-            rows,
-            {len(rows), *(a[0] for a in attestations), *(s.iteration for s in run.reader.snapshots())},
-            threads=os.cpu_count() or 1,
-        )
-        findings += _digest_findings(folder, run, {k: d.total for k, d in digests.items()}, len(rows))
-        lines += [
-            f"base model       {run.header.base_digest}",
-            f"weight digest    {digests[len(rows)].total}  (rebuilt from base model and journal)",
-            f"{len(attestations)} attestations and {len(run.reader.snapshots())} snapshots compared",
-        ]
+    running = is_held(folder)
+    try:
+        with retold(folder) as run:
+            return _verified(folder, run, running)
+    except DamagedStoreError as error:
+        raise VerificationError(folder, [str(error)]) from error
+
+
+def _verified(folder: RunFolder, run: Retold, running: bool) -> list[str]:
+    run.reader.check_pages()
+    evaluations = run.reader.evaluations()
+    told = _recompute(run, evaluations)
+    count = len(told.rows)
+    findings = [*_job_findings(run), *_data_findings(folder, run)]
+    if told.divergence is not None:
+        findings.append(f"{told.divergence}; later iterations can't be checked")
+    complete = not running and told.divergence is None
+    findings += journal_findings(folder, run.header, told.hashes, complete)
+    findings += metrics_findings(folder, told.metrics, complete)
+    if complete:
+        findings += summary_findings(folder, run.reader, run.settings)
+    attestations = [a for a in run.reader.attestations() if a[0] <= count]
+    snapshots = [s for s in run.reader.snapshots() if s.iteration <= count]
+    checkpoint = _base_model(folder, run)
+    try:
+        require_base(run.header, checkpoint)
+    except JournalError as error:
+        # No digest means anything with other weights.
+        raise VerificationError(folder, [*findings, str(error)]) from error
+    digests = replay_digests(
+        checkpoint,
+        shapes_of(checkpoint),
+        told.rows,
+        {count, *(a[0] for a in attestations), *(s.iteration for s in snapshots)},
+        threads=os.cpu_count() or 1,
+    )
+    rebuilt = {iteration: digest.total for iteration, digest in digests.items()}
+    if complete:
+        findings += _final_findings(run, rebuilt, count)
+    findings += _attestation_findings(attestations, rebuilt)
+    findings += _snapshot_findings(folder, snapshots, rebuilt)
     if findings:
-        raise VerificationError("\n  ".join([f"{folder.path}: {len(findings)} differences", *findings]))
-    return [*lines, "verified: everything agrees"]
+        raise VerificationError(folder, findings)
+    return [
+        f"{count} iterations: batches, difficulty, coefficients and hashes follow from the bits",
+        f"difficulty state {told.state.digest()}",
+        f"journal hash     {told.hashes[-1].hex()}",
+        f"base model       {run.header.base_digest}",
+        f"weight digest    {rebuilt[count]}  (rebuilt from base model and journal)",
+        f"compared: journal, metrics and summary, attestations ({len(attestations)}), "
+        f"snapshots ({len(snapshots)}), evaluations ({len(evaluations)})",
+        "verified: everything agrees",
+    ]
 
 
-def _data_findings(run: Retold) -> Iterator[str]:
+def _recompute(run: Retold, evaluations: Sequence[StoredEvaluation]) -> _Recomputed:
+    told = _Recomputed(DifficultyState.new(run.problem_count), [run.header.hash()])
+    try:
+        for decision in run.decisions(told.state):
+            iteration = decision.stored.iteration
+            scores = [e for e in evaluations if e.iteration == iteration]
+            told.metrics.append(metrics_of(decision.stored, decision.batch, decision.scored, scores))
+            told.rows.append(decision.row)
+            told.hashes.append(decision.row_hash)
+    except DivergenceError as error:
+        told.divergence = str(error)
+    return told
+
+
+def _job_findings(run: Retold) -> Iterator[str]:
+    """Fields that decide the result but leave no trace in the bits, such as sigma, are in the header only."""
+    recorded, now = run.header.algorithm_fields, algorithm_fields(run.spec)
+    for path in sorted(recorded.keys() | now.keys()):
+        if recorded.get(path) != now.get(path):
+            yield (
+                f"job.yaml: spec.{path} is {now.get(path)!r}, the run was made with {recorded.get(path)!r}"
+            )
+
+
+def _data_findings(folder: RunFolder, run: Retold) -> Iterator[str]:
     if run.data_digest != run.header.data_digest:
         yield (
-            f"training set: digest {run.data_digest[:16]}, "
+            f"training set {run.spec.dataset.source}: digest {run.data_digest[:16]}, "
             f"the run was made with {run.header.data_digest[:16]}"
         )
-
-
-def _file_findings(folder: RunFolder, hashes: list[bytes]) -> Iterator[str]:
-    good = read_good_prefix(folder.journal)
-    if good.lost is not None:
-        yield good.lost
-    if good.journal.last_hash != hashes[-1] and good.lost is None:
-        yield f"{folder.journal.name}: ends at another row than the store"
-    recorded = [json.loads(line) for line in folder.metrics.read_text(encoding="utf-8").splitlines()]
-    for line, row_hash in zip(recorded, hashes[1:], strict=False):
-        if line["row_hash"] != row_hash.hex():
-            yield f"{folder.metrics.name}: iteration {line['iteration']} names another row hash"
+    recorded = run.reader.meta_json("data_digests") or {}
+    for held_out in run.spec.evaluation.sets:
+        digest = load_dataset(held_out.dataset, folder.path).digest
+        if recorded.get(held_out.name, digest) != digest:
+            yield (
+                f"evaluation set {held_out.name!r}: digest {digest[:16]}, "
+                f"the run was made with {recorded[held_out.name][:16]}"
+            )
 
 
 def _base_model(folder: RunFolder, run: Retold) -> Checkpoint:
     model = run.spec.model
-    checkpoint = open_checkpoint(resolve_model(model.source, model.revision, folder.path))
-    require_base(run.header, checkpoint)
-    return checkpoint
+    return open_checkpoint(resolve_model(model.source, model.revision, folder.path))
 
 
-def _digest_findings(
-    folder: RunFolder, run: Retold, rebuilt: Mapping[int, str], iterations: int
-) -> Iterator[str]:
-    """What was recorded of weights, compared with `rebuilt`: digest by number of updates."""
+def _final_findings(run: Retold, rebuilt: Mapping[int, str], iterations: int) -> Iterator[str]:
     final = run.reader.meta_text("weight_digest")
     if run.reader.meta_text("finished_at") == str(iterations) and final != rebuilt[iterations]:
-        yield f"final weight digest: {final} is recorded, {rebuilt[iterations][:16]} is rebuilt"
-    for iteration, worker, attested, _ in run.reader.attestations():
-        if attested != rebuilt.get(iteration):
-            yield f"worker {worker} attested {attested[:16]} after iteration {iteration}, not what is rebuilt"
-    for stored in run.reader.snapshots():
+        recorded = "none" if final is None else final[:16]
+        yield f"final weight digest: {recorded} is recorded, {rebuilt[iterations][:16]} is rebuilt"
+
+
+def _attestation_findings(
+    attestations: Sequence[tuple[int, str, str, bool]], rebuilt: Mapping[int, str]
+) -> Iterator[str]:
+    for iteration, worker, attested, _ in attestations:
+        if attested != rebuilt[iteration]:
+            yield (
+                f"worker {worker} attested {attested[:16]} after iteration {iteration}, "
+                f"{rebuilt[iteration][:16]} is rebuilt"
+            )
+
+
+def _snapshot_findings(
+    folder: RunFolder, snapshots: Sequence[StoredSnapshot], rebuilt: Mapping[int, str]
+) -> Iterator[str]:
+    for stored in snapshots:
         path = folder.snapshots / stored.file
         try:
-            snapshot = read_snapshot(path)
+            digest = read_snapshot(path).digest
         except SnapshotError as error:
             yield str(error)
             continue
-        if not snapshot.digest == stored.digest == rebuilt.get(stored.iteration):
-            yield f"{path.name}: digest {snapshot.digest[:16]} is not what is rebuilt"
+        if not digest == stored.digest == rebuilt[stored.iteration]:
+            yield f"{path.name}: digest {digest[:16]}, {rebuilt[stored.iteration][:16]} is rebuilt"

@@ -53,7 +53,7 @@ def summarise(reader: RunReader, name: str, settings: AlgorithmSettings) -> dict
         "weight_digest": reader.meta_text("weight_digest"),
         "base_digest": reader.meta_text("base_digest"),
         "engine_fingerprints": json.loads(reader.meta_text("fingerprints") or "[]"),
-        "incarnations": int(reader.meta_text("incarnation") or 0),
+        "incarnations": int(reader.meta_text("starts") or 0),
     }
 
 

@@ -3,6 +3,7 @@
 Everything here returns what was recorded; recomputing what it led to is `dartes.state.history`.
 """
 
+import json
 import sqlite3
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -99,6 +100,14 @@ class RunReader:
             return None if value is None else value.decode()
         except UnicodeDecodeError as error:
             raise DamagedStoreError(f"{self._path.name}: {key} is not text") from error
+
+    def meta_json(self, key: str) -> Any:
+        """A value of the meta table that is JSON, parsed; None where there is none."""
+        value = self.meta(key)
+        try:
+            return None if value is None else json.loads(value)
+        except ValueError as error:
+            raise DamagedStoreError(f"{self._path.name}: {key} is not JSON") from error
 
     def iteration_count(self) -> int:
         """Number of committed iterations."""

@@ -3,9 +3,10 @@
 import threading
 
 import pytest
-from dartes.checkpoint import Piece, for_each_piece, pieces
 from hypothesis import given
 from hypothesis import strategies as st
+
+from dartes.checkpoint import Piece, for_each_piece, pieces
 
 
 @given(sizes=st.lists(st.integers(0, 50), max_size=5), limit=st.integers(1, 20))

@@ -7,11 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from dartes.checkpoint import Checkpoint, CheckpointError, folder, open_checkpoint
-from dartes.noise import ServedDtype
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import save_file
+
+from dartes.checkpoint import Checkpoint, CheckpointError, folder, open_checkpoint
+from dartes.noise import ServedDtype
 
 Tensors = dict[str, torch.Tensor]
 

@@ -6,6 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from safetensors.numpy import load_file
+
 from dartes.checkpoint import (
     Snapshot,
     SnapshotError,
@@ -16,10 +21,6 @@ from dartes.checkpoint import (
 )
 from dartes.ids import Iteration
 from dartes.noise import kernel, reference, tensor_id
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from numpy.typing import NDArray
-from safetensors.numpy import load_file
 
 SHAPES = [("a.weight", (3, 5)), ("b", ()), ("c", (0,))]
 HASH = bytes(range(32))

@@ -10,10 +10,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from dartes.checkpoint import Checkpoint, CheckpointError, open_checkpoint, write_checkpoint
-from dartes.checkpoint.write import with_dtype
-from dartes.errors import TransientError
-from dartes.noise import ServedDtype
 from numpy.typing import NDArray
 from safetensors.torch import load_file, save_file
 from transformers import (
@@ -26,6 +22,11 @@ from transformers import (
     Qwen2Config,
     Qwen2ForCausalLM,
 )
+
+from dartes.checkpoint import Checkpoint, CheckpointError, open_checkpoint, write_checkpoint
+from dartes.checkpoint.write import with_dtype
+from dartes.errors import TransientError
+from dartes.noise import ServedDtype
 
 TORCH = {
     ServedDtype.FLOAT32: torch.float32,

@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+
 from dartes.difficulty import (
     AlgorithmSettings,
     Batch,
@@ -15,7 +17,6 @@ from dartes.difficulty import (
     score,
 )
 from dartes.ids import Iteration
-from numpy.typing import NDArray
 
 K0 = Iteration(0)
 

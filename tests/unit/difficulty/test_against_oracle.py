@@ -10,6 +10,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
 from dartes.difficulty import (
     AlgorithmSettings,
     Batch,
@@ -23,9 +27,6 @@ from dartes.difficulty import (
     score,
 )
 from dartes.ids import Iteration
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from .oracle import Drawn, Oracle, Outcome
 

@@ -5,11 +5,12 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from dartes.difficulty import DifficultyState, advance, draw_batch, estimated_iterations, score
-from dartes.ids import Iteration
 from hypothesis import given
 from hypothesis import settings as example_settings
 from hypothesis import strategies as st
+
+from dartes.difficulty import DifficultyState, advance, draw_batch, estimated_iterations, score
+from dartes.ids import Iteration
 
 from .runs import K0, batch_of, one_of_four, passes, run, settings, state_with_buffer
 

@@ -6,11 +6,12 @@ from pathlib import Path
 import mpmath
 import numpy as np
 import pytest
-from dartes.difficulty import exponential
-from dartes.difficulty.exponential import exp
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+
+from dartes.difficulty import exponential
+from dartes.difficulty.exponential import exp
 
 
 def error_in_ulps(x: float, value: float) -> float:

@@ -1,6 +1,7 @@
 """Admission to the replay buffer, the two ways out of it, and re-entry."""
 
 import pytest
+
 from dartes.difficulty import DifficultyState, MembershipChange, score
 
 from .runs import batch_of, passes, settings, visit

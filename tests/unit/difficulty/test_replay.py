@@ -5,12 +5,13 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from dartes.difficulty import Batch, DifficultyState, draw_batch, eligible_problems
-from dartes.difficulty.weighted import draw_weights, draw_without_replacement
-from dartes.ids import Iteration
 from hypothesis import given
 from hypothesis import settings as example_settings
 from hypothesis import strategies as st
+
+from dartes.difficulty import Batch, DifficultyState, draw_batch, eligible_problems
+from dartes.difficulty.weighted import draw_weights, draw_without_replacement
+from dartes.ids import Iteration
 
 from .runs import K0, one_of_four, run, settings, state_with_buffer, upcoming
 

@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 import pytest
+
 from dartes.difficulty import DifficultyState, Results, score, sign_flip_share
 from dartes.difficulty.score import coefficients_of, normalise
 

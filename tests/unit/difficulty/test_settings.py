@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from dartes.difficulty import AlgorithmSettings, member_seeds, member_signs
 from dartes.errors import ConfigurationError
 from dartes.ids import Iteration

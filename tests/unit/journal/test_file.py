@@ -9,6 +9,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from dartes.ids import Iteration
 from dartes.journal import (
     DamagedJournalError,
@@ -22,8 +25,6 @@ from dartes.journal import (
     row_hash,
     write_journal,
 )
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 HEADER = JournalHeader(
     noise_version=1,

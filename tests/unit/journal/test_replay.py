@@ -7,6 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
+from safetensors.torch import save_file
+from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM
+
 from dartes.checkpoint import Checkpoint, digest_arrays, open_checkpoint, read_snapshot, write_snapshot
 from dartes.ids import Iteration
 from dartes.journal import (
@@ -22,9 +26,6 @@ from dartes.journal import (
     shapes_of,
 )
 from dartes.noise import NOISE_VERSION, ServedDtype, reference, tensor_id
-from numpy.typing import NDArray
-from safetensors.torch import save_file
-from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM
 
 Weights = dict[str, NDArray[np.float32]]
 
@@ -138,7 +139,10 @@ def test_an_earlier_iteration_can_be_exported_from_the_base_or_a_snapshot(tmp_pa
             threads=2,
         )
         assert plain.digest == short.digest
-        assert plain.digest == replay_digests(checkpoint, shapes, journal.rows, {iteration}, threads=2)[iteration]
+        assert (
+            plain.digest
+            == replay_digests(checkpoint, shapes, journal.rows, {iteration}, threads=2)[iteration]
+        )
         files = [(tmp_path / f"{k}{iteration}" / "model.safetensors").read_bytes() for k in "ab"]
         assert files[0] == files[1]
     with pytest.raises(JournalError, match="snap: is of iteration 3, after 2"):

@@ -5,11 +5,12 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from dartes.noise import ServedDtype, kernel, reference
-from dartes.noise.reference import Float32s, Served, UpdateRow
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+
+from dartes.noise import ServedDtype, kernel, reference
+from dartes.noise.reference import Float32s, Served, UpdateRow
 
 WORD_64 = st.integers(0, 2**64 - 1)
 SERVED = st.sampled_from(list(ServedDtype))

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from dartes.noise import ServedDtype, kernel, reference, tensor_id
 from dartes.noise.philox import philox4x32, philox4x32_block
 from dartes.noise.streams import Purpose, WordSource, below, shuffled, word, words

@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
+
 from dartes.noise import ServedDtype, kernel
 from dartes.noise.dtypes import round_to
-from numpy.typing import NDArray
 
 TORCH = {ServedDtype.BFLOAT16: torch.bfloat16, ServedDtype.FLOAT16: torch.float16}
 HALVES = list(TORCH)

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+
 from dartes.noise import kernel, reference, tensor_id
 from dartes.noise.streams import Purpose, words
 

@@ -4,6 +4,9 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from dartes.noise.philox import philox4x32, philox4x32_block
 from dartes.noise.streams import (
     WORD_LIMIT,
@@ -15,8 +18,6 @@ from dartes.noise.streams import (
     word,
     words,
 )
-from hypothesis import given
-from hypothesis import strategies as st
 
 WORD_32 = st.integers(0, 2**32 - 1)
 WORD_64 = st.integers(0, 2**64 - 1)

@@ -8,9 +8,10 @@ from types import ModuleType
 
 import numpy as np
 import pytest
+from mpmath import mp
+
 from dartes.errors import ConfigurationError
 from dartes.noise.table import TABLE_FILE, normal_table, read_table
-from mpmath import mp
 
 SCRIPT = Path(__file__).parents[3] / "scripts" / "make_normal_table.py"
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from dartes.spec import InvalidJobError, JobSpec, LoadedJob, parse_job_text
 from dartes.spec.yaml_text import write_yaml
 

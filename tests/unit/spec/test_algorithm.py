@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+
 from dartes.spec import JobSpec
 from dartes.spec.algorithm import algorithm_digest, algorithm_fields, compare_for_resume
 

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+
 from dartes.spec import JobSpec, errors_for_dataset, warnings_for_dataset
 from dartes.spec.checks import replay_slots, warnings_for
 

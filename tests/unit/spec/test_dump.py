@@ -4,12 +4,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from dartes.spec import LoadedJob, load_job, parse_job_text
 from dartes.spec.algorithm import algorithm_digest, compare_for_resume
 from dartes.spec.dump import dump_job, resolved_fields
 from dartes.spec.job import DartESJob
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 Load = Callable[[dict[str, Any]], LoadedJob]
 EXAMPLES = Path(__file__).parents[3] / "examples"

@@ -5,11 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from dartes.errors import ConfigurationError
 from dartes.spec import InvalidJobError, LoadedJob, load_job, parse_job_text
 from dartes.spec.yaml_text import read_yaml, write_yaml
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 Load = Callable[[dict[str, Any]], LoadedJob]
 Problems = Callable[[dict[str, Any]], dict[str, str]]

@@ -4,13 +4,14 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
+
 from dartes.spec import DartESJob, DatasetSpec, EsSpec, JobSpec, TaskSpec, WeightType
 from dartes.spec.checkpoint import CheckpointSpec, ResumeSource, VolumeSpec
 from dartes.spec.export import ExportSpec
 from dartes.spec.fields import entries, job_schema
 from dartes.spec.model import ModelCache
 from dartes.spec.roles import WorkersSpec
-from pydantic import ValidationError
 
 Spec = Callable[[dict[str, Any]], JobSpec]
 

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+
 from dartes.spec.fields import entries
 from dartes.spec.reference import main, reference
 

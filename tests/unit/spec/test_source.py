@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+
 from dartes.spec import Scheme, Source, parse_source
 
 

@@ -5,6 +5,7 @@ from importlib.metadata import EntryPoint, EntryPoints
 from typing import Any
 
 import pytest
+
 from dartes.spec import LoadedJob, supported
 from dartes.spec.fields import entries, entry_paths
 from dartes.spec.honoured import HONOURED, HONOURED_SCHEMES, HONOURED_VALUES, holds_honoured, is_honoured

@@ -3,9 +3,10 @@
 import math
 
 import pytest
-from dartes.spec.yaml_text import core_scalar, read_yaml, write_yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from dartes.spec.yaml_text import core_scalar, read_yaml, write_yaml
 
 
 @pytest.mark.parametrize(

@@ -5,14 +5,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
+from safetensors.torch import save_file
+
 from dartes.checkpoint import Checkpoint, SnapshotError, digest_arrays, open_checkpoint
 from dartes.ids import Iteration
 from dartes.journal import JournalError, JournalRow, chain, shapes_of
 from dartes.noise import ServedDtype, reference, tensor_id
 from dartes_worker.engines.base import Segment, ServedValues
 from dartes_worker.master import MasterWeights, Version
-from numpy.typing import NDArray
-from safetensors.torch import save_file
 
 SIZES = {"a.weight": (40, 50), "b.bias": (7,), "c": ()}
 HEADER_HASH = bytes(range(32))

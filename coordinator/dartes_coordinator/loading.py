@@ -1,0 +1,121 @@
+"""From a store to where its run stands: the job compared with the run's, the state recomputed from bits."""
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from dartes.difficulty import DifficultyState
+from dartes.errors import ConfigurationError
+from dartes.journal import JournalHeader, JournalRow
+from dartes.report.metrics import metrics_of
+from dartes.state import DamagedStoreError, NoStateError, RunFolder, RunReader
+from dartes.state.history import recompute
+from dartes_coordinator.backups import check_store
+from dartes_coordinator.plan import RunPlan
+from dartes_coordinator.progress import Progress
+
+
+@dataclass
+class Loaded:
+    """A run as recomputed, and what its journal and metrics hold."""
+
+    progress: Progress
+    rows: list[JournalRow] = field(default_factory=list)
+    metrics: list[dict[str, Any]] = field(default_factory=list)
+
+
+def load_run(folder: RunFolder, plan: RunPlan, path: Path | None = None) -> Loaded:
+    """Recompute a run from the folder's store, or from `path`, a backup of it.
+
+    Raises
+    ------
+    DamagedStoreError
+        The stored bits do not lead to what is stored.
+    """
+    progress = Progress(DifficultyState.new(plan.problem_count))
+    loaded = Loaded(progress)
+    with RunReader.open(folder, path) as reader:
+        progress.header = reader.meta("journal_header")
+        progress.fingerprints = _fingerprints(reader)
+        progress.snapshots = {s.iteration: s for s in reader.snapshots()}
+        progress.evaluated(reader.evaluations())
+        if progress.header is None:
+            return loaded
+        progress.hashes = [JournalHeader.decode(progress.header).hash()]
+        for decision in recompute(plan.settings, progress.state, reader.iterations(), progress.hashes[0]):
+            stored, scored = decision.stored, decision.scored
+            evaluated = [e for e in progress.evaluations if e.iteration == stored.iteration]
+            loaded.metrics.append(metrics_of(stored, decision.batch, scored, evaluated))
+            loaded.rows.append(decision.row)
+            progress.note(stored, scored)
+    return loaded
+
+
+def check_deeply(folder: RunFolder, plan: RunPlan, path: Path) -> int:
+    """Check pages, chain and every decision of a store; returns its iterations, raises DamagedStoreError."""
+    check_store(folder, path)
+    try:
+        return load_run(folder, plan, path).progress.iteration
+    except NoStateError as error:
+        raise DamagedStoreError(f"{path.name}: is empty") from error
+
+
+def require_same_run(folder: RunFolder, plan: RunPlan) -> None:
+    """Compare a job with what was recorded of the run that the folder's store holds, if any.
+
+    Raises
+    ------
+    ConfigurationError
+        It is another job's run, names every field that differs; or the job now ends before what is done.
+    """
+    try:
+        reader = RunReader.open(folder)
+    except NoStateError:
+        return
+    with reader:
+        problems = [
+            *_changed_fields(reader, plan),
+            *_changed_data(reader, plan),
+            *_shorter(reader, plan),
+        ]
+    if problems:
+        raise ConfigurationError(
+            f"{folder.path}: the job can't go on here: {'; '.join(problems)}. Use another folder, or the job "
+            "file that the run was started with"
+        )
+
+
+def _changed_fields(reader: RunReader, plan: RunPlan) -> list[str]:
+    if reader.meta_text("algorithm_digest") in {None, plan.algorithm_digest}:
+        return []
+    recorded = reader.meta_json("algorithm_fields") or {}
+    return [
+        f"{name} was {recorded.get(name)!r}, is {plan.algorithm_fields.get(name)!r}"
+        for name in sorted({*recorded, *plan.algorithm_fields})
+        if recorded.get(name) != plan.algorithm_fields.get(name)
+    ] or ["its algorithm digest is another: it was started with another version of dartes"]
+
+
+def _changed_data(reader: RunReader, plan: RunPlan) -> list[str]:
+    """Sets may come and go, but one of the same name must measure the same."""
+    recorded = reader.meta_json("data_digests") or {}
+    return [
+        f"the data set {name!r} had digest {digest[:16]}, now {plan.data_digests[name][:16]}"
+        for name, digest in sorted(recorded.items())
+        if plan.data_digests.get(name, digest) != digest
+    ]
+
+
+def _shorter(reader: RunReader, plan: RunPlan) -> list[str]:
+    done, epoch = reader.iteration_count(), reader.last_epoch()
+    settings, problems = plan.settings, []
+    if settings.iterations is not None and settings.iterations < done:
+        problems.append(f"es.iterations is {settings.iterations}, but {done} iterations are done")
+    if settings.epochs is not None and epoch is not None and settings.epochs <= epoch:
+        problems.append(f"es.epochs is {settings.epochs}, but the run is in its epoch {epoch + 1}")
+    return problems
+
+
+def _fingerprints(reader: RunReader) -> list[str]:
+    return [json.dumps(f, sort_keys=True) for f in reader.meta_json("fingerprints") or []]

@@ -1,0 +1,124 @@
+"""A run in memory between two commits: its round, who takes part, and when what is complete is committed.
+
+It knows no call and no wire; `coordinator` feeds it. A full disk pauses it with everything kept in memory.
+"""
+
+import logging
+from collections.abc import Callable
+
+from dartes.difficulty import draw_batch
+from dartes.ids import Iteration
+from dartes_coordinator.errors import CoverageError
+from dartes_coordinator.full_disk import UnwritableError
+from dartes_coordinator.ledger import Ledger
+from dartes_coordinator.plan import RunPlan
+from dartes_coordinator.progress import Progress
+from dartes_coordinator.replicas import Replicas
+from dartes_coordinator.round import Round
+from dartes_coordinator.snapshots import SnapshotDuty
+from dartes_coordinator.workers import Workers
+
+log = logging.getLogger(__name__)
+
+
+class Run:
+    """The run as one incarnation of its coordinator moves it."""
+
+    def __init__(self, plan: RunPlan, progress: Progress, ledger: Ledger, now: float) -> None:
+        self.plan = plan
+        self.progress = progress
+        self.ledger = ledger
+        self.workers = Workers()
+        self.replicas = Replicas(progress.iteration)
+        self.snapshot = SnapshotDuty()
+        self.paused: str | None = None
+        """Why nothing is committed at present, in words."""
+        self.done = False
+        self.wire_bytes = 0
+        """Payload bytes of calls since the last commit."""
+        self.round = self._open_round(now)
+
+    def lost(self, worker: str) -> None:
+        """A worker is gone: what it held goes to others at once."""
+        count = self.round.leases.release(worker)
+        self.snapshot.release(worker)
+        if count:
+            self.ledger.event("WorkerLost", f"worker {worker} is gone; {count} leases are handed out again")
+
+    def try_commit(self, now: float) -> None:
+        """Commit what is complete and finish what is finished; on a full disk pause with all in memory."""
+        try:
+            if self.round.complete and not self.round.committed:
+                self._commit(now)
+            if self._is_finished():
+                self.ledger.finish(self.replicas.agreed or "")
+                self.done = True
+        except UnwritableError as error:
+            self._pause(error)
+
+    def retry(self, now: float) -> None:
+        """While paused: write what waits; where that works, the run goes on."""
+        if self.paused is None:
+            return
+        try:
+            self.ledger.flush()
+        except UnwritableError as error:
+            self._pause(error)
+            return
+        self.paused = None
+        self.try_commit(now)
+        if self.paused is None:
+            self.ledger.event("Continued", "the disk takes data again")
+
+    def writing(self, write: Callable[[], None]) -> None:
+        """Write something whose caller has to come again where the run is paused by it."""
+        try:
+            write()
+        except UnwritableError as error:
+            self._pause(error)
+            raise
+
+    def _commit(self, now: float) -> None:
+        gap = self.round.gaps()
+        if gap is not None:
+            raise CoverageError(
+                f"iteration {self.progress.iteration}: {gap}; do all workers have the same tokenizer files?"
+            )
+        beside = {
+            "seconds": now - self.round.started,
+            "wire_bytes": self.wire_bytes,
+            "workers": len(self.workers.connected()),
+        }
+        self.ledger.commit(self.round, beside)
+        if self.round.batch is None:
+            return
+        self.wire_bytes = 0
+        self.replicas.advance(self.progress.iteration)
+        self.snapshot = SnapshotDuty()
+        self.round = self._open_round(now)
+
+    def _open_round(self, now: float) -> Round:
+        iteration = self.progress.iteration
+        batch = draw_batch(self.plan.settings, self.progress.state, Iteration(iteration))
+        due = {
+            name: size
+            for name, size in self.plan.evaluations_due(iteration, final=batch is None).items()
+            if not self.progress.is_evaluated(name)
+        }
+        settings, slices = self.plan.settings, self.plan.slices_per_member
+        return Round(settings, iteration, batch, slices, self.plan.evaluate_parent, due, now)
+
+    def _is_finished(self) -> bool:
+        """No batch is left, all that is due on the last weights is in, and some worker attested them."""
+        return (
+            not self.done
+            and self.round.batch is None
+            and self.round.complete
+            and self.replicas.agreed is not None
+            and not self.snapshot.is_open(self.plan, self.progress)
+        )
+
+    def _pause(self, error: UnwritableError) -> None:
+        if self.paused is None:
+            log.error("paused: %s", error)
+        self.paused = str(error)

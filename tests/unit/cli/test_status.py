@@ -1,0 +1,187 @@
+"""`dartes status` says where a run stands in every phase, at once, and always with the same keys."""
+
+import fcntl
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from dartes.cli import status as status_module
+from dartes.cli.main import main
+from dartes.cli.status import RunPhase, is_held, status_lines, status_of
+from dartes.errors import ConfigurationError
+from dartes.state import DamagedStoreError, RunFolder
+from dartes.v1 import control_pb2 as wire
+
+from .in_process import ITERATIONS, SPEC, job_text
+
+KEYS = {
+    "folder",
+    "name",
+    "running",
+    "phase",
+    "message",
+    "iteration",
+    "total_iterations",
+    "total_is_estimate",
+    "epoch",
+    "train_pass_rate",
+    "replay_buffer_size",
+    "tokens_per_second",
+    "last_iteration_seconds",
+    "estimated_remaining_seconds",
+    "workers",
+    "evaluations",
+    "journal_hash",
+    "weight_digest",
+    "events",
+}
+
+
+@contextmanager
+def held(folder: RunFolder) -> Iterator[None]:
+    """Hold the folder as a running command does."""
+    with folder.lock.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def answering(monkeypatch: pytest.MonkeyPatch, response: wire.StatusResponse | None) -> None:
+    """Let a coordinator answer so."""
+    monkeypatch.setattr(status_module, "_ask_coordinator", lambda _: response)
+
+
+def test_a_finished_run_is_done_and_says_what_it_reached(
+    finished_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status = status_of(RunFolder(finished_folder))
+    summary = json.loads(RunFolder(finished_folder).summary.read_text())
+    assert status.keys() == KEYS
+    assert (status["phase"], status["iteration"], status["running"]) == ("Done", ITERATIONS, False)
+    assert (status["journal_hash"], status["weight_digest"]) == (
+        summary["journal_hash"],
+        summary["weight_digest"],
+    )
+    assert [e["iteration"] for e in status["evaluations"]] == [0, 3, 6]
+    assert status["events"][-1]["reason"] == "Completed"
+    assert status["events"][-1]["time"] > "2025"
+    assert main(["status", str(finished_folder)]) == 0
+    assert capsys.readouterr().out.startswith(f"tiny: done, {ITERATIONS} of {ITERATIONS} iterations, epoch ")
+
+
+def test_a_stopped_run_says_how_to_go_on(half_done_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    status = status_of(RunFolder(half_done_folder))
+    assert status.keys() == KEYS
+    assert (status["phase"], status["iteration"]) == ("Stopped", 3)
+    assert main(["status", str(half_done_folder)]) == 0
+    said = capsys.readouterr().out
+    assert f"`dartes run {half_done_folder}/job.yaml --workdir {half_done_folder}` resumes it" in said
+
+
+def test_json_is_one_object_of_plain_values(
+    finished_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["status", str(finished_folder), "--json"]) == 0
+    (line,) = capsys.readouterr().out.splitlines()
+    assert json.loads(line) == status_of(RunFolder(finished_folder))
+
+
+def test_a_coordinator_that_does_not_answer_yet_is_starting(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path)
+    folder.job.write_text(job_text(SPEC))
+    with held(folder):
+        assert is_held(folder)
+        status = status_of(folder)
+    assert status.keys() == KEYS
+    assert (status["phase"], status["iteration"], status["message"]) == ("Starting", 0, "")
+    assert status_of(folder)["phase"] == "Stopped"
+    assert status_lines(status) == ["tiny: starting, 0 of 6 iterations, epoch 0, 0 workers"]
+
+
+@pytest.mark.parametrize(
+    ("phase", "word", "words"),
+    [
+        (wire.PHASE_WAITING_FOR_WORKERS, "WaitingForWorkers", "waiting for workers"),
+        (wire.PHASE_RUNNING, "Running", "running"),
+        (wire.PHASE_FINISHING, "Finishing", "finishing"),
+        (wire.PHASE_PAUSED, "Paused", "paused"),
+        (wire.PHASE_DONE, "Done", "done"),
+    ],
+)
+def test_a_running_coordinator_knows_better_than_the_files(
+    finished: RunFolder,
+    monkeypatch: pytest.MonkeyPatch,
+    phase: wire.Phase,
+    word: str,
+    words: str,
+) -> None:
+    response = wire.StatusResponse(
+        phase=phase,
+        message="the disk is full" if phase == wire.PHASE_PAUSED else "",
+        iteration=7,
+        total_iterations=40,
+        total_is_estimate=True,
+        workers_connected=2,
+        train_pass_rate=0.25,
+        last_iteration_seconds=3.0,
+        estimated_remaining_seconds=99.0,
+        journal_hash="ab",
+    )
+    answering(monkeypatch, response)
+    with held(finished):
+        status = status_of(finished)
+    assert status.keys() == KEYS
+    assert (status["phase"], status["iteration"], status["train_pass_rate"]) == (word, 7, 0.25)
+    assert (status["journal_hash"], status["weight_digest"]) == ("ab", None)
+    lines = status_lines(status)
+    assert lines[0].startswith(f"tiny: {words}, 7 of ~40 iterations")
+    assert lines[0].endswith(", 2 workers")
+    assert ("  the disk is full" in lines) == (phase == wire.PHASE_PAUSED)
+    assert any("3.0 s for the last iteration, 1:39 min left" in line for line in lines)
+
+
+def test_every_phase_of_the_wire_has_its_word() -> None:
+    known = {word.upper() for word in RunPhase}
+    names = {name.removeprefix("PHASE_").replace("_", "") for name in wire.Phase.keys()}  # noqa: SIM118
+    assert names - {"UNSPECIFIED"} <= known
+
+
+def test_a_folder_without_a_run_is_refused_in_words(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for path, words in [
+        (tmp_path, "not a run folder"),
+        (tmp_path / "none", "no such folder"),
+        (tmp_path / "file", "is a file"),
+    ]:
+        with pytest.raises(ConfigurationError, match=words):
+            status_of(RunFolder(path))
+
+
+def test_a_damaged_store_is_said_so(finished: RunFolder, capsys: pytest.CaptureFixture[str]) -> None:
+    finished.store.write_bytes(b"not SQLite" * 1000)
+    with pytest.raises(DamagedStoreError):
+        status_of(finished)
+    assert main(["status", str(finished.path)]) == 64
+    assert "Traceback" not in capsys.readouterr().err
+
+
+def test_half_a_metrics_line_does_not_matter(half_done_folder: Path, finished: RunFolder) -> None:
+    whole = status_of(finished)
+    with finished.metrics.open("a") as file:
+        file.write('{"iteration": 6, "pass_')
+    assert status_of(finished) == whole
+
+
+def test_it_answers_without_loading_what_only_a_run_needs(finished_folder: Path) -> None:
+    code = (
+        "import sys; from dartes.cli.main import main; "
+        f"main(['status', {str(finished_folder)!r}]); "
+        "loaded = {'grpc', 'torch', 'numba', 'transformers', 'matplotlib', 'rich', 'cryptography'}; "
+        "loaded &= set(sys.modules); assert not loaded, loaded"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
