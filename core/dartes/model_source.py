@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from dartes.errors import ConfigurationError, TransientError
+from dartes.spec.source import Scheme, parse_source
 
 HUB_FILES: Final = ("*.json", "*.safetensors", "*.jinja", "*.model", "*.txt", "*.tiktoken")
 """What is fetched of a model: safetensors weights, configuration and tokenizer; no other weight formats."""
@@ -31,26 +32,27 @@ def resolve_model(source: str, revision: str | None, base_dir: Path) -> Path:
     TransientError
         The hub can't be reached and the model is not in the local cache.
     """
-    scheme, separator, rest = source.partition("://")
-    if not separator:
-        scheme, rest = "file", source
-    if scheme == "hf":
-        return _from_hub(rest, revision)
+    try:
+        place = parse_source(source)
+    except ValueError as error:
+        raise ConfigurationError(f"model.source = {source!r}: {error}") from error
+    if place.scheme is Scheme.HUB:
+        return _from_hub(place.rest, revision)
     if revision is not None:
         raise ConfigurationError(
             f"model.revision = {revision!r}: only hf:// sources have revisions, not {source!r}"
         )
-    if scheme == "builtin":
+    if place.scheme is Scheme.BUILTIN:
         from dartes.builtin import builtin_model
 
-        return builtin_model(rest)
-    if scheme != "file":
+        return builtin_model(place.rest)
+    if place.scheme is not Scheme.FILE:
         raise ConfigurationError(
             f"model.source = {source!r}: a local run takes builtin://NAME, hf://org/name, file://PATH or PATH"
         )
-    folder = base_dir / rest
+    folder = place.path(base_dir)
     if not folder.is_dir():
-        hint = "" if separator else "; a model on the hub is written hf://org/name"
+        hint = "" if "://" in source else "; a model on the hub is written hf://org/name"
         raise ConfigurationError(f"model.source = {source!r}: no folder {folder}{hint}")
     return folder.resolve()
 

@@ -16,7 +16,7 @@ from dartes.noise.streams import sampling_seed
 from dartes.rewards.pool import GradingPool
 from dartes.rpc.encoding import pack_bits, pack_floats
 from dartes.spec import DatasetSpec, TaskSpec
-from dartes.tasks.base import Prompt, Task, check_rows
+from dartes.tasks.base import Grade, Prompt, Task, check_rows
 from dartes.tasks.registry import task_named
 from dartes.v1 import population_pb2 as wire
 from dartes_worker.engines.base import Engine, Generation, GenerationLimits
@@ -25,6 +25,9 @@ from dartes_worker.timing import Stopwatch
 
 SECONDS_PER_ANSWER = 5.0
 """Wall time that grading one answer may take."""
+
+REMEMBERED_CHARACTERS = 4 * 2**20
+"""Characters of graded answers that are kept at most."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,9 @@ class ProblemSet:
     limits: GenerationLimits
     token_budget: int
     _tokens: dict[int, list[int]] = field(default_factory=dict)
+    _grades: dict[tuple[int, str], Grade] = field(default_factory=dict)
+    _graded_in: int = -1
+    _graded_characters: int = 0
 
     @classmethod
     def load(
@@ -64,6 +70,22 @@ class ProblemSet:
             prompts: list[Prompt] = [self.task.prompt(self.dataset.rows[row]) for row in new]
             self._tokens.update(zip(new, engine.encode(prompts), strict=True))
         return [self._tokens[row] for row in rows]
+
+    def grade(self, rows: Sequence[int], texts: Sequence[str], iteration: int) -> list[Grade]:
+        """Grades of answers to `rows`, in order.
+
+        Members of one population mostly give the same answers, and grading is pure: within an iteration the
+        same answer to the same problem is graded once.
+        """
+        if iteration != self._graded_in or self._graded_characters > REMEMBERED_CHARACTERS:
+            self._grades, self._graded_in, self._graded_characters = {}, iteration, 0
+        answers = list(zip(rows, texts, strict=True))
+        new = [answer for answer in dict.fromkeys(answers) if answer not in self._grades]
+        if new:
+            made = self.pool.grade([self.dataset.rows[row] for row, _ in new], [text for _, text in new])
+            self._grades.update(zip(new, made, strict=True))
+            self._graded_characters += sum(len(text) for _, text in new)
+        return [self._grades[answer] for answer in answers]
 
     def close(self) -> None:
         """End the graders."""
@@ -128,8 +150,8 @@ def evaluate(
     positions = tuple(sorted(answers))
     generations = tuple(answers[p] for p in positions)
     with watch.part("grade"):
-        grades = problems.pool.grade(
-            [problems.dataset.rows[rows[p]] for p in positions], [g.text for g in generations]
+        grades = problems.grade(
+            [rows[p] for p in positions], [g.text for g in generations], sampling.iteration
         )
     return Outcome(
         positions=positions,

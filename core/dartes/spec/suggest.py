@@ -27,6 +27,10 @@ SYNONYMS = {
 }
 
 
+SLIP_CUTOFF = 0.9
+"""Likeness of a slip of the pen: the name beside it is meant then, not an exact one elsewhere."""
+
+
 def nearest(word: str, names: Iterable[str]) -> str | None:
     """Return the name most like a word, whatever its case and underscores; None where none is near."""
     by_folded = {_folded(name): name for name in names}
@@ -47,7 +51,8 @@ def unknown_field(location: Location) -> str:
         exact = [name for name in siblings if _folded(name) == _folded(candidate)]
         if exact:
             return f"{start}; did you mean {exact[0]}?"
-        elsewhere = _places(candidate, parent)
+        slip = get_close_matches(_folded(candidate), map(_folded, siblings), n=1, cutoff=SLIP_CUTOFF)
+        elsewhere = () if slip else _places(candidate, parent)
         if elsewhere:
             return f"{start} here; did you mean {' or '.join(elsewhere)}?"
     near = nearest(word, siblings)

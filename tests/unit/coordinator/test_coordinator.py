@@ -282,14 +282,36 @@ def test_a_late_report_from_before_the_round_started_again_is_dropped_though_its
     scene = scene_of(tmp_path, "u", "v")
     u, v = scene.workers
     scene.to(2, u)
-    late = u.answer(scene.lease(u).evaluate)
+    while scene.coordinator.run.round.leases.done_count == 0:
+        u.step(scene.coordinator, scene.clock())
+    late = u.answer(scene.lease(u).evaluate)  # the second lease of the round
     v.corrupt = b"spoilt"
     v.step(scene.coordinator, scene.clock())
-    while u.step(scene.coordinator, scene.clock()) != "evaluate":
-        pass
-    done = scene.coordinator.run.round.leases.done_count
+    while scene.coordinator.run.round.leases.done_count == 0:
+        u.step(scene.coordinator, scene.clock())
     assert not scene.coordinator.report(late, scene.clock())
-    assert scene.coordinator.run.round.leases.done_count == done
+    assert scene.coordinator.run.round.leases.done_count == 1
+
+
+def test_a_worker_that_turns_out_to_differ_after_all_is_not_listened_to(tmp_path: Path) -> None:
+    scene = scene_of(tmp_path, "u", "v", "x")
+    u, v, x = scene.workers
+    scene.to(2, u)
+    u.step(scene.coordinator, scene.clock())
+    scene.coordinator.workers.silent(1e9)
+    v.corrupt = b"spoilt"
+    assert [v.step(scene.coordinator, scene.clock()), u.step(scene.coordinator, scene.clock())] == [
+        "apply",
+        "rebuild",
+    ]
+    u.step(scene.coordinator, scene.clock())  # catches up, which settles what is right
+    assert x.step(scene.coordinator, scene.clock()) == "apply"
+    lease = scene.lease(x).evaluate
+    x.corrupt = b"spoilt"
+    x.attest(scene.coordinator, scene.clock())
+    assert not scene.coordinator.report(x.answer(lease), scene.clock())
+    assert scene.coordinator.run.round.leases.done_count == 0
+    assert x.step(scene.coordinator, scene.clock()) == "rebuild"
 
 
 def test_a_run_with_a_spoilt_replica_ends_as_if_nothing_had_been(tmp_path: Path) -> None:
@@ -353,6 +375,15 @@ def test_sqlite_itself_pauses_and_continues_the_run(tmp_path: Path) -> None:
     scene.coordinator.retry(scene.clock())
     assert scene.coordinator.run.paused is None
     assert scene.iteration == 1
+
+
+def test_whether_the_disk_takes_data_is_found_by_writing_even_where_nothing_waits(tmp_path: Path) -> None:
+    scene = scene_of(tmp_path, "u")
+    ledger = scene.coordinator.run.ledger
+    ledger.flush()
+    before = scene.folder.store.read_bytes()
+    ledger.flush()
+    assert scene.folder.store.read_bytes() != before
 
 
 def test_a_report_while_paused_is_taken_and_counts_once(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from dartes.errors import TransientError
 from dartes.journal import read_journal
-from dartes.state import RunFolder
+from dartes.state import RunFolder, RunReader
 from dartes_coordinator import outputs as module
 from dartes_coordinator.coordinator import Coordinator
 from dartes_coordinator.store import Store
@@ -165,6 +165,8 @@ def test_the_summary_waits_for_room_before_the_run_is_called_done(running: Runni
     assert running.coordinator.done
     summary = json.loads(running.folder.summary.read_text())
     assert (summary["status"], summary["iterations"]) == ("done", 5)
+    with RunReader.open(running.folder) as reader:
+        assert [reason for _, reason, _ in reader.events()] == ["Completed"]
 
 
 def test_a_bad_copy_costs_the_backup_and_a_bad_store_ends_the_process(

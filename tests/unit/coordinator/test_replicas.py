@@ -105,6 +105,17 @@ def test_a_new_disagreement_needs_new_rebuilds() -> None:
     assert replicas.agreed is None
 
 
+def test_an_earlier_rebuild_does_not_count_in_a_new_disagreement() -> None:
+    replicas = in_doubt()
+    attest(replicas, "u", "right", rebuilt=True)
+    replicas.advance(1)
+    attest(replicas, "x", "a", iteration=1)
+    assert attest(replicas, "y", "b", iteration=1)
+    assert not attest(replicas, "u", "a", iteration=1)  # was away when it began, and has not rebuilt since
+    assert replicas.must_rebuild("u")
+    assert replicas.agreed is None
+
+
 def test_digests_of_other_iterations_are_not_compared() -> None:
     replicas = Replicas(iteration=3)
     attest(replicas, "u", "x", iteration=3)

@@ -32,7 +32,7 @@ def test_a_built_in_model_is_found_by_name(tmp_path: Path) -> None:
         ("s3://bucket/model", None, "builtin://NAME, hf://org/name"),
         ("file://models/tiny", "main", "model.revision = 'main': only hf://"),
         ("hf://just-a-name", None, "must be hf://org/name"),
-        ("hf://a/b/c", None, "must be hf://org/name"),
+        ("hf://a/b/c", None, r"not a repository.s name; allowed: hf://org/name"),
     ],
 )
 def test_what_is_not_a_model_is_refused_with_what_to_write(

@@ -132,6 +132,7 @@ def test_a_rule_broken_only_by_another_mistake_is_not_reported_twice(problems: P
         ("spec.es.learningrate", "did you mean learningRate?"),
         ("spec.es.lr", "did you mean learningRate?"),
         ("spec.es.populaton", "did you mean populationSize?"),
+        ("spec.es.iteration", "did you mean iterations?"),
         ("spec.sigma", "did you mean spec.es.sigma?"),
         ("spec.workers.max_new_tokens", "did you mean spec.generation.maxNewTokens?"),
         ("spec.dart.ratio", "did you mean spec.dart.replay.ratio?"),
