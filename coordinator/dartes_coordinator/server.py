@@ -77,6 +77,7 @@ async def serve(
     try:
         await asyncio.wait({until_done, stopped}, return_when=asyncio.FIRST_COMPLETED)
     finally:
+        service.close()
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

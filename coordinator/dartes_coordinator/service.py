@@ -46,6 +46,7 @@ class Service:
         self._clock = clock
         self._fail = fail
         self._failed = False
+        self._closing = asyncio.Event()
         self._changed = asyncio.Event()
 
     # PopulationService -----------------------------------------------------------------------------
@@ -62,14 +63,12 @@ class Service:
         workers = self._coordinator.workers
         session, name = workers.open_session(), None
         try:
-            async for beat in requests:
+            async for beat in self._until_closing(requests):
                 check = partial(self._coordinator.check_incarnation, beat.incarnation)
                 await self._guard(context, check)
                 name = beat.worker
                 workers.beat(name, session, self._clock())
                 yield population_pb2.SessionResponse()
-        except asyncio.CancelledError:
-            return  # cut off, by a worker that is gone or by our own end: the usual way for it to end
         finally:
             if name is not None and workers.close_session(name, session):
                 self._coordinator.lost(name)
@@ -126,6 +125,25 @@ class Service:
 
     # Edges -----------------------------------------------------------------------------------------
 
+    def close(self) -> None:
+        """End what waits, streams and long polls: a server that has to cancel them logs each as an error."""
+        self._closing.set()
+        self._notify()
+
+    async def _until_closing(self, requests: AsyncIterator[Any]) -> AsyncIterator[Any]:
+        closing = asyncio.create_task(self._closing.wait())
+        following = asyncio.ensure_future(_next(requests))
+        try:
+            while True:
+                await asyncio.wait({following, closing}, return_when=asyncio.FIRST_COMPLETED)
+                if not following.done() or following.result() is None:
+                    return
+                yield following.result()
+                following = asyncio.ensure_future(_next(requests))
+        finally:
+            closing.cancel()
+            following.cancel()
+
     async def watch(self) -> None:
         """Notice silent workers and retry a commit that found the disk full; runs until cancelled."""
         before = self._clock()
@@ -155,7 +173,7 @@ class Service:
         return reply
 
     async def _guard(self, context: Any, call: Callable[[], Reply]) -> Reply:
-        if self._failed:
+        if self._failed or self._closing.is_set():
             await _abort(context, grpc.StatusCode.UNAVAILABLE, "the coordinator is going down")
         try:
             return call()
@@ -185,6 +203,11 @@ class Service:
         """Wake all long polls."""
         changed, self._changed = self._changed, asyncio.Event()
         changed.set()
+
+
+async def _next(requests: AsyncIterator[Any]) -> Any:
+    """The next request of a stream; None at its end."""
+    return await anext(requests, None)
 
 
 async def _abort(context: Any, code: grpc.StatusCode, text: str) -> NoReturn:

@@ -354,6 +354,19 @@ def test_a_long_poll_without_work_ends_by_itself(tmp_path: Path, monkeypatch: py
     run(scenario)
 
 
+def asked(server: Served, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Names of workers whose lease calls have arrived, as they do."""
+    names: list[str] = []
+    ask = server.coordinator.asked
+
+    def noted(request: wire.LeaseRequest, now: float) -> None:
+        ask(request, now)
+        names.append(request.worker)
+
+    monkeypatch.setattr(server.coordinator, "asked", noted)
+    return names
+
+
 def test_the_end_of_a_session_hands_its_leases_to_the_one_who_waits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -361,11 +374,13 @@ def test_the_end_of_a_session_hands_its_leases_to_the_one_who_waits(
 
     async def scenario() -> None:
         async with served(tmp_path) as server:
+            arrived = asked(server, monkeypatch)
             u, v = await server.join("u"), await server.join("v")
             session = u.session()
             await until(lambda: any(w.sessions for w in server.coordinator.workers.connected()))
             lease = (await u.lease()).evaluate
             waiting = asyncio.ensure_future(v.lease())
+            await until(lambda: "v" in arrived)
             session.cancel()
             reply = await waiting
             assert (reply.evaluate.member, reply.evaluate.attempt) == (lease.member, 2)
@@ -380,20 +395,13 @@ def test_the_lease_call_of_one_who_is_gone_takes_nothing(
 ) -> None:
     async def scenario() -> None:
         async with served(tmp_path) as server:
-            asked: list[str] = []
-            ask = server.coordinator.asked
-
-            def noted(request: wire.LeaseRequest, now: float) -> None:
-                ask(request, now)
-                asked.append(request.worker)
-
-            monkeypatch.setattr(server.coordinator, "asked", noted)
+            arrived = asked(server, monkeypatch)
             u, v = await server.join("u"), await server.join("v")
             session = v.session()
             await until(lambda: any(w.sessions for w in server.coordinator.workers.connected()))
             await u.lease()
             ghost = asyncio.ensure_future(v.lease())
-            await until(lambda: "v" in asked)
+            await until(lambda: "v" in arrived)
             session.cancel()
             await until(lambda: "v" not in server.coordinator.workers)
             server.coordinator.lost("u")
@@ -405,19 +413,25 @@ def test_the_lease_call_of_one_who_is_gone_takes_nothing(
     run(scenario)
 
 
-def test_a_server_that_stops_with_workers_present_logs_no_error(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+def test_streams_and_long_polls_end_orderly_when_the_service_closes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def scenario() -> None:
         async with served(tmp_path) as server:
-            worker = await server.join("u")
-            present = worker.session()
+            arrived = asked(server, monkeypatch)
+            u, v = await server.join("u"), await server.join("v")
+            session = v.session()
             await until(lambda: any(w.sessions for w in server.coordinator.workers.connected()))
-            server.channels.clear()  # they stay open: it is the server that ends
-        assert not present.done()
+            await u.lease()
+            waiting = asyncio.ensure_future(v.lease())
+            await until(lambda: "v" in arrived)
+            server.service.close()
+            await asyncio.wait_for(session, DEADLINE / 4)
+            code, words = await refused(asyncio.wait_for(waiting, DEADLINE / 4))
+            assert (code, words) == (grpc.StatusCode.UNAVAILABLE, "the coordinator is going down")
+            assert server.failures == []
 
     run(scenario)
-    assert [text for text in caplog.messages if "servicer method" in text] == []
 
 
 def test_a_slow_lease_is_offered_to_one_who_waits(tmp_path: Path) -> None:

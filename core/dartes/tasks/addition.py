@@ -28,7 +28,6 @@ class AdditionTask:
     system: str | None = None
 
     name: ClassVar[str] = "addition"
-    default_auxiliary_weight: ClassVar[float] = 0.0
 
     @classmethod
     def from_spec(cls, spec: TaskDescription) -> Self:

@@ -1,4 +1,4 @@
-"""Short sums for instruct models: solved when the answer is the bare number and nothing else.
+"""Short sums for instruct models: solved by the bare number, or by a short answer that ends with it.
 
 What such a model lacks at first is manner, not knowledge: it says the number in a sentence. The auxiliary
 score is therefore graded, so that members differ even where none passes yet.
@@ -6,6 +6,7 @@ score is therefore graded, so that members differ even where none passes yet.
 
 import re
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import ClassVar, Self
 
 from dartes.errors import ConfigurationError
@@ -28,6 +29,15 @@ DEFAULT_PROMPT = "{question} ="
 # A number that stands by itself: no letter, digit or decimal part touches it. A minus right after a digit is
 # a subtraction, not a sign.
 _NUMBER_IN_TEXT = re.compile(r"(?<![\w.])-?[0-9]{1,32}(?!\w|[.,][0-9])", re.ASCII)
+_NUMBER_AT_END = re.compile(rf"{_NUMBER_IN_TEXT.pattern}[.!]?\Z", re.ASCII)
+
+
+class Accept(StrEnum):
+    """What passes (`task.options.accept`)."""
+
+    BARE_NUMBER = "BareNumber"
+    NUMBER_AT_END = "NumberAtEnd"
+    """The right number ends the answer; a full stop or an exclamation mark may follow it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +64,7 @@ _OPTIONS = {
     "bareNumberPercent": "bare_number",
     "brevityPercent": "brevity",
 }
+_ACCEPT = "accept"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +74,7 @@ class ArithmeticTask:
     template: Template
     system: str
     partial: Partial = Partial()
+    accept: Accept = Accept.BARE_NUMBER
 
     name: ClassVar[str] = "arithmetic"
     default_auxiliary_weight: ClassVar[float] = 0.1
@@ -70,11 +82,13 @@ class ArithmeticTask:
     @classmethod
     def from_spec(cls, spec: TaskDescription) -> Self:
         """See `Task.from_spec`; an empty `system` text leaves the system message out."""
-        refuse_unknown_options(cls.name, spec.options, _OPTIONS)
+        refuse_unknown_options(cls.name, spec.options, (*_OPTIONS, _ACCEPT))
         refuse_answer_format(cls.name, spec.answer_format)
-        partial = Partial(**{_OPTIONS[name]: _share(name, value) for name, value in spec.options.items()})
+        shares = {name: value for name, value in spec.options.items() if name != _ACCEPT}
+        partial = Partial(**{_OPTIONS[name]: _share(name, value) for name, value in shares.items()})
+        accept = _accept(spec.options.get(_ACCEPT, Accept.BARE_NUMBER))
         system = DEFAULT_SYSTEM if spec.system is None else spec.system
-        return cls(Template(spec.prompt or DEFAULT_PROMPT), system, partial)
+        return cls(Template(spec.prompt or DEFAULT_PROMPT), system, partial, accept)
 
     def check_row(self, row: Row) -> None:
         """See `Task.check_row`."""
@@ -96,11 +110,17 @@ class ArithmeticTask:
         reason = "the right number is not there"
         if right in answer and right in _NUMBER_IN_TEXT.findall(answer):
             auxiliary += self.partial.number_in_text + self.partial.brevity * len(right) / len(answer)
-            reason = "more than the bare number"
+            reason = "" if self._ends_with(right, answer) else "more than the bare number"
         if _NUMBER_IN_TEXT.fullmatch(answer):
             auxiliary += self.partial.bare_number
             reason = "another number"
         return Grade.of(reason, auxiliary)
+
+    def _ends_with(self, right: str, answer: str) -> bool:
+        if self.accept is Accept.BARE_NUMBER:
+            return False
+        end = _NUMBER_AT_END.search(answer)
+        return end is not None and end[0].rstrip(".!") == right
 
 
 def _share(name: str, value: JSON) -> float:
@@ -109,3 +129,11 @@ def _share(name: str, value: JSON) -> float:
             f"task.options.{name}: must be a whole number from 0 to 100, not {shorten(value)}"
         )
     return value / 100
+
+
+def _accept(value: JSON) -> Accept:
+    if value not in tuple(Accept):
+        raise ConfigurationError(
+            f"task.options.{_ACCEPT}: must be one of {', '.join(Accept)}, not {shorten(value)}"
+        )
+    return Accept(str(value))

@@ -100,7 +100,6 @@ class Task(Protocol):
     """A kind of problem. Implementations are immutable; `grade` is pure and bounded for any string."""
 
     name: ClassVar[str]
-    default_auxiliary_weight: ClassVar[float]
 
     @classmethod
     def from_spec(cls, spec: TaskDescription) -> Self:

@@ -73,7 +73,6 @@ class CountdownTask:
     answer_format: AnswerFormat = AnswerFormat.TAGS
 
     name: ClassVar[str] = "countdown"
-    default_auxiliary_weight: ClassVar[float] = 0.1
 
     @classmethod
     def from_spec(cls, spec: TaskDescription) -> Self:

@@ -53,7 +53,6 @@ class Gsm8kTask:
     system: str | None = None
 
     name: ClassVar[str] = "gsm8k"
-    default_auxiliary_weight: ClassVar[float] = 0.1
 
     @classmethod
     def from_spec(cls, spec: TaskDescription) -> Self:

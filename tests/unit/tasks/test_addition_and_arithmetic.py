@@ -107,13 +107,42 @@ def test_the_parts_of_the_auxiliary_score_are_options() -> None:
 
 
 @pytest.mark.parametrize(
+    ("completion", "passed"),
+    [
+        ("15", True),
+        ("7 + 8 = 15.", True),
+        ("The answer is 15!\n", True),
+        ("The answer is 15. It", False),
+        ("15 is not 16.", False),
+        ("7 + 8 = 150", False),
+        ("7 + 8 = -15", False),
+        ("7 + 8 = 1.15", False),
+        ("15" * 10**5, False),
+        ("", False),
+    ],
+)
+def test_an_answer_that_ends_with_the_number_passes_where_the_job_accepts_it(
+    completion: str, passed: bool
+) -> None:
+    task = ArithmeticTask.from_spec(TaskSettings("arithmetic", options={"accept": "NumberAtEnd"}))
+    grade = task.grade(ROW, completion)
+    assert (grade.passed, bool(grade.reason)) == (passed, not passed)
+    assert grade.auxiliary == ARITHMETIC.grade(ROW, completion).auxiliary
+
+
+@pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"brevity": 10}, r"task.options.brevity: task 'arithmetic' has no such option \(it has: bareNumber"),
+        (
+            {"brevity": 10},
+            r"task.options.brevity: task 'arithmetic' has no such option \(it has: accept, bare",
+        ),
         (
             {"brevityPercent": 101},
             "task.options.brevityPercent: must be a whole number from 0 to 100, not 101",
         ),
+        ({"accept": "Any"}, "task.options.accept: must be one of BareNumber, NumberAtEnd, not 'Any'"),
+        ({"accept": 1}, "task.options.accept: must be one of BareNumber, NumberAtEnd, not 1"),
         ({"brevityPercent": "10"}, "must be a whole number from 0 to 100, not '10'"),
     ],
 )
