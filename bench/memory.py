@@ -1,9 +1,9 @@
 """What training costs a worker in memory: its peak, above the same engine serving the same model untrained.
 
-Both are fresh processes on the same prompts. The one that serves loads the engine and answers. The worker
-lives a real worker's life without a coordinator: it imports what a worker imports, is equipped by the job, loads the
-master, checks what the engine reads, writes members, answers and grades, applies updates, attests and writes a
-snapshot. The peak is the kernel's (VmHWM); graders are processes of their own and not in it.
+Both are fresh processes on the same prompts. The one that serves loads the engine and answers. The other
+lives a worker's life without a coordinator: it imports what a worker imports, is equipped by the job, loads
+the master, checks what the engine reads, writes members, answers and grades, applies updates, attests and
+writes a snapshot. The peak is the kernel's (VmHWM); graders are processes of their own and not in it.
 
 Usage: python -m bench.memory [--smollm2 MODEL_DIR]
 """

@@ -107,7 +107,8 @@ def commit_share(iterations: Sequence[Mapping[str, Any]]) -> float | None:
     """Share of the wall clock in which the coordinator committed; it lies within `wire` and `idle`."""
     if not all("commit_seconds" in it for it in iterations):
         return None
-    return math.fsum(it["commit_seconds"] for it in iterations) / sum(it["seconds"] for it in iterations)
+    committing = math.fsum(float(it["commit_seconds"]) for it in iterations)
+    return committing / sum(float(it["seconds"]) for it in iterations)
 
 
 def measure(case: Case) -> tuple[list[Row], dict[str, object], Figure]:

@@ -1,4 +1,4 @@
-"""The random-walk law as a health check of the arithmetic: random rewards must move the weights by chance alone.
+"""The random-walk law as a health check of the arithmetic: random rewards move the weights by chance alone.
 
 With rewards that know nothing of the weights, `||theta_T - theta_0||^2 = alpha^2 T d / N` in expectation:
 sum z_i^2 is N exactly, and the members' noise is independent. Lost updates push the ratio below 1, noise that

@@ -1,4 +1,4 @@
-"""Real runs for benchmarks: an example's job with some fields changed, `dartes run` as a process, its metrics.
+"""Real runs for benchmarks: an example's job with some fields changed, `dartes run` as a process, its result.
 
 Everything goes through the product's own code; nothing here knows what a run should come out as.
 """

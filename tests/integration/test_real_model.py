@@ -1,5 +1,6 @@
 """The built-in model itself, not a stand-in: its answers do not depend on who computes them."""
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -26,10 +27,15 @@ SAMPLED = with_changes(
 @pytest.mark.slow
 def test_sampled_and_greedy_answers_are_the_same_for_one_worker_with_slices_and_kills(tmp_path: Path) -> None:
     whole, sliced = tmp_path / "two-workers", tmp_path / "one-worker-in-slices-killed"
-    workers(2).play(Stage(SAMPLED, EngineHook.REAL, tmp_path, groups=0), whole)
     spec = with_changes(SAMPLED, es__slicesPerMember=SLICES, workers__replicas=1)
     kills = coordinator_killed_at("before-report", "after-commit", seed=5)
-    kills.play(Stage(spec, EngineHook.REAL, tmp_path, groups=0), sliced)
+    with ThreadPoolExecutor(2) as pool:
+        runs = [
+            pool.submit(workers(2).play, Stage(SAMPLED, EngineHook.REAL, tmp_path, groups=0), whole),
+            pool.submit(kills.play, Stage(spec, EngineHook.REAL, tmp_path, groups=0), sliced),
+        ]
+        for run in runs:
+            run.result()
     assert identity(sliced) == identity(whole)
     tokenizer = Tokenizer.from_file(str(builtin_model("addition") / "tokenizer.json"))
     assert min(group_counts(whole, lambda text: len(tokenizer.encode(text).ids))) >= SLICES, "none is empty"

@@ -100,6 +100,7 @@ def test_a_worker_without_the_runs_certificate_is_not_heard(running: Running) ->
     waiting = "does not answer; waiting for it"
     code, words = stranger(running, "", "", running.root / "other-tls" / "worker", until_it_says=waiting)
     assert code is None, words
+    assert "handshake" in words.lower()
     assert status_of(running.folder)["workers"] == 1
 
 

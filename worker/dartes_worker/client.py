@@ -153,7 +153,11 @@ class CoordinatorClient:
                         f"{error.details()}"
                     ) from error
                 if wait == 0.1:
-                    log.info("the coordinator at %s does not answer; waiting for it", self._address)
+                    log.info(
+                        "the coordinator at %s does not answer; waiting for it (%s)",
+                        self._address,
+                        error.details(),
+                    )
                 self._pause(wait)
                 wait = min(2.0, wait * 2)
 

@@ -60,6 +60,5 @@ def _clean_mappings(library: str) -> Iterator[tuple[int, int, int]]:
             mapping = (int(header[1], 16), int(header[2], 16)) if wanted else None
         elif line.startswith("Rss:"):
             resident = int(line.split()[1]) * 1024
-        elif mapping is not None and line.startswith("Anonymous:"):
-            if int(line.split()[1]) == 0 and resident:
-                yield (*mapping, resident)
+        elif mapping is not None and resident and line.split()[:2] == ["Anonymous:", "0"]:
+            yield (*mapping, resident)

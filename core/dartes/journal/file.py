@@ -59,7 +59,8 @@ def write_journal(path: Path, header: JournalHeader, rows: Iterable[JournalRow])
             previous = _write_header(file, header)
             for expected, row in enumerate(rows):
                 _require_next(row, expected)
-                previous = _write_row(file, previous, row)
+                raw, previous = _row_bytes(previous, row)
+                file.write(raw)
             file.flush()
             os.fsync(file.fileno())
         partial.replace(path)
@@ -79,7 +80,8 @@ def append_row(path: Path, previous: bytes, row: JournalRow) -> bytes:
     DamagedJournalError
         The file ends with another hash: it was cut short, or another process has appended to it.
     """
-    with path.open("r+b") as file:
+    # Unbuffered: what a buffer still holds would be written again by the truncation that undoes it.
+    with path.open("r+b", buffering=0) as file:
         end = file.seek(0, os.SEEK_END)
         file.seek(max(0, end - HASH_BYTES))
         if file.read(HASH_BYTES) != previous:
@@ -89,8 +91,10 @@ def append_row(path: Path, previous: bytes, row: JournalRow) -> bytes:
                 row.iteration,
             )
         try:
-            digest = _write_row(file, previous, row)
-            file.flush()
+            raw, digest = _row_bytes(previous, row)
+            rest = memoryview(raw)
+            while rest:
+                rest = rest[file.write(rest) :]
             os.fsync(file.fileno())
         except OSError:
             # A torn row would make the whole file unreadable for the strict reader.
@@ -147,11 +151,11 @@ def _write_header(file: BinaryIO, header: JournalHeader) -> bytes:
     return digest
 
 
-def _write_row(file: BinaryIO, previous: bytes, row: JournalRow) -> bytes:
+def _row_bytes(previous: bytes, row: JournalRow) -> tuple[bytes, bytes]:
+    """A row as it stands in the file, and its hash."""
     raw = row.encode()
     digest = row_hash(previous, row)
-    file.write(_LENGTH.pack(len(raw)) + raw + digest)
-    return digest
+    return _LENGTH.pack(len(raw)) + raw + digest, digest
 
 
 def _require_next(row: JournalRow, expected: int) -> None:

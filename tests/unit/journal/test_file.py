@@ -1,10 +1,13 @@
 """The journal file: what is written is read; any damage is found, with the iteration that it costs."""
 
 import dataclasses
+import errno
 import hashlib
 import json
 import os
 import struct
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -271,3 +274,32 @@ def test_rows_are_immutable_and_equal_by_their_bits() -> None:
         one.coefficients[0] = 1
     assert one != JournalRow(Iteration(0), 0, one.seeds, -one.coefficients)
     assert hash(one) == hash(JournalRow(Iteration(0), 0, one.seeds, one.coefficients))
+
+
+APPEND_UNDER_A_LIMIT = """
+import resource, signal, sys
+from pathlib import Path
+from dartes.journal import JournalRow, append_row
+
+path, limit, previous, raw = sys.argv[1:]
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(limit), int(limit)))
+try:
+    append_row(Path(path), bytes.fromhex(previous), JournalRow.decode(bytes.fromhex(raw)))
+except OSError as error:
+    print(error.errno)
+"""
+
+
+def test_a_row_that_the_disk_takes_only_in_part_is_undone(tmp_path: Path) -> None:
+    path = tmp_path / "j.dartes"
+    previous = write_journal(path, HEADER, rows(2))
+    size = path.stat().st_size
+    arguments = [str(path), str(size + 10), previous.hex(), row(2).encode().hex()]
+    done = subprocess.run(
+        [sys.executable, "-c", APPEND_UNDER_A_LIMIT, *arguments], capture_output=True, check=True, text=True
+    )
+    assert int(done.stdout) == errno.EFBIG
+    assert path.stat().st_size == size
+    append_row(path, previous, row(2))
+    assert list(read_journal(path).rows) == rows(3)

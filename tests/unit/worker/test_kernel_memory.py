@@ -1,12 +1,15 @@
 """Kernels are ready before anything large is loaded, and work on after their compiler's pages are gone."""
 
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
+
 from dartes.noise import ServedDtype
 from dartes.noise.reference import normals
 from dartes_worker.kernel_memory import give_back_file_pages, prepare_kernels
+
 
 def written() -> np.ndarray:
     from dartes.noise.kernel import write_member
@@ -42,8 +45,7 @@ def test_only_pages_of_the_library_named_are_dropped() -> None:
 
 def test_what_is_given_back_is_no_longer_resident() -> None:
     prepare_kernels()
-    from llvmlite import binding
-
+    binding = import_module("llvmlite.binding")
     assert binding.get_default_triple(), "runs code of the library, so that some of it is resident"
     before = resident_of("libllvmlite")
     given_back = give_back_file_pages("libllvmlite")
