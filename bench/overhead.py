@@ -153,7 +153,7 @@ def measure(case: Case) -> tuple[list[Row], dict[str, object], Figure]:
         "batch B": spec.es.batch_size,
         "max new tokens": spec.generation.max_new_tokens,
         "parameters d": count,
-        "served": spec.served_type,
+        "served": str(spec.served_type),
         "generated tokens per iteration": sum(it["generated_tokens"] for it in iterations) / len(iterations),
         "write rate, values/s per core": rates.write,
         "update rate, values/s per core": rates.update,

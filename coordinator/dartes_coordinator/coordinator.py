@@ -65,6 +65,7 @@ class Coordinator:
         """
         header = admit(self.run.plan, request, self.run.progress.header)
         self._note_engine(request, header)
+        self.run.joined(now)
         self.run.round.leases.release(request.worker)
         self.run.snapshot.release(request.worker)
         self.run.workers.heard(request.worker, now).iteration = request.weights.iteration

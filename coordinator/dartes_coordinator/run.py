@@ -38,6 +38,11 @@ class Run:
         """Payload bytes of calls since the last commit."""
         self.round = self._open_round(now)
 
+    def joined(self, now: float) -> None:
+        """A worker registers: time before the first one, spent on loading the model, is no iteration's."""
+        if not self.workers.connected() and not self.round.leases.done_count:
+            self.round.started = now
+
     def lost(self, worker: str) -> None:
         """A worker is gone: what it held goes to others at once."""
         count = self.round.leases.release(worker)

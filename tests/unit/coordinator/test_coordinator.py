@@ -531,3 +531,13 @@ def test_status_tells_leases_workers_and_the_hash(tmp_path: Path) -> None:
         scene.coordinator.workers.silent(1e9)
         scene.coordinator.lost(worker)
     assert scene.coordinator.status().phase == control_pb2.PHASE_WAITING_FOR_WORKERS
+
+
+def test_the_time_before_the_first_worker_is_no_iterations(tmp_path: Path) -> None:
+    scene = scene_of(tmp_path)
+    scene.clock.pass_by(500)
+    scene.workers = [FakeWorker("a", scene.run)]
+    scene.workers[0].register(scene.coordinator, scene.clock())
+    scene.to(1)
+    with RunReader.open(scene.folder) as reader:
+        assert next(reader.iterations()).beside["seconds"] < 10
