@@ -9,7 +9,6 @@ export TOKENIZERS_PARALLELISM := false
 
 PYTHON_BIN := .venv/bin/python
 SMOLLM2 := runs/models/smollm2-135m-instruct
-BENCHES = $(filter-out common %_support,$(patsubst bench/%.py,%,$(filter-out bench/_%,$(wildcard bench/*.py))))
 
 .PHONY: help
 help: ## list all targets
@@ -63,7 +62,7 @@ lock: setup ## write requirements.lock from pyproject.toml; UPGRADE=1 takes the 
 
 .PHONY: bench
 bench: setup ## run all measurements of bench/ and write bench/results/*.json; or some: BENCHES="noise journal"
-	@for name in $(BENCHES); do echo "== $$name"; $(PYTHON_BIN) -m "bench.$$name"; done
+	@$(PYTHON_BIN) -m bench.all $(BENCHES)
 
 .PHONY: example-smollm2
 example-smollm2: $(SMOLLM2) ## fine-tune SmolLM2-135M-Instruct on arithmetic (93 MB download; up to 40 minutes)

@@ -104,11 +104,15 @@ def shares(iterations: Sequence[Mapping[str, Any]]) -> dict[str, float]:
 
 
 def commit_share(iterations: Sequence[Mapping[str, Any]]) -> float | None:
-    """Share of the wall clock in which the coordinator committed; it lies within `wire` and `idle`."""
-    if not all("commit_seconds" in it for it in iterations):
+    """Share of the wall clock in which the coordinator committed; it lies within `wire` and `idle`.
+
+    An iteration states the seconds of the commit before it, so the first of a process states none.
+    """
+    timed = [it for it in iterations if it.get("commit_seconds") is not None]
+    if not timed:
         return None
-    committing = math.fsum(float(it["commit_seconds"]) for it in iterations)
-    return committing / sum(float(it["seconds"]) for it in iterations)
+    committing = math.fsum(float(it["commit_seconds"]) for it in timed)
+    return committing / sum(float(it["seconds"]) for it in timed)
 
 
 def measure(case: Case) -> tuple[list[Row], dict[str, object], Figure]:

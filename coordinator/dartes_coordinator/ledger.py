@@ -6,6 +6,7 @@ full disk is an UnwritableError after which the same call can be made again.
 
 import json
 import logging
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -37,6 +38,7 @@ class Ledger:
         self._attestations: list[Attestation] = []
         self._events: list[Event] = []
         self._is_recorded_as_done = False
+        self._commit_seconds: float | None = None
 
     def event(self, reason: str, text: str) -> None:
         """Tell people something: in the log now, in the store with the next transaction."""
@@ -67,6 +69,7 @@ class Ledger:
 
         `beside` needs `seconds` and `wire_bytes`.
         """
+        began = time.perf_counter()
         evaluations = stored_evaluations(round_)
         batch = round_.batch
         if batch is None:
@@ -86,6 +89,8 @@ class Ledger:
             {
                 "incarnation": self._store.incarnation,
                 "committed_at": self._outputs.wall_time(),
+                # Of the commit before: this one's own time is not known inside its transaction.
+                "commit_seconds": self._commit_seconds,
                 **beside,
             },
         )
@@ -104,6 +109,7 @@ class Ledger:
         self._outputs.append(stored, batch, scored, evaluations)
         if self._progress.iteration % BACKUP_EVERY == 0:
             self._outputs.back_up(self._store, self._progress.iteration, self._plan.keep)
+        self._commit_seconds = time.perf_counter() - began
 
     def finish(self, weight_digest: str) -> None:
         """Record that the run is done, then write its summary and a last backup."""

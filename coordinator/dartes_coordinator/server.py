@@ -20,6 +20,9 @@ from dartes_coordinator.service import Service
 
 log = logging.getLogger(__name__)
 
+DONE_POLL_SECONDS = 0.2
+"""How soon a finished run is noticed."""
+
 LINGER_SECONDS = 15.0
 """How long a finished coordinator waits for workers to hear that the run is done."""
 
@@ -99,10 +102,10 @@ def _exit_code(error: Exception) -> int:
 
 async def _until_done(coordinator: Coordinator) -> None:
     while not coordinator.done:
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(DONE_POLL_SECONDS)
     deadline = time.monotonic() + LINGER_SECONDS
     while coordinator.workers.connected() and time.monotonic() < deadline:
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(DONE_POLL_SECONDS)
 
 
 def _announce(folder: RunFolder, address: str) -> None:

@@ -99,7 +99,14 @@ class Service:
         """The outcome of a lease."""
 
         def report() -> Message:
-            return population_pb2.ReportResponse(accepted=self._coordinator.report(request, self._clock()))
+            now = self._clock()
+            response = population_pb2.ReportResponse(accepted=self._coordinator.report(request, now))
+            if request.HasField("next"):
+                self._coordinator.asked(request.next, now)
+                action = self._coordinator.next_action(request.next, now)
+                if action is not None:
+                    response.next.CopyFrom(action)
+            return response
 
         return await self._answer(request, context, report)
 

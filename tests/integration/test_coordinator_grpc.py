@@ -340,6 +340,25 @@ def test_a_long_poll_wakes_up_when_an_iteration_is_committed(tmp_path: Path) -> 
     run(scenario)
 
 
+def test_the_reply_to_a_report_carries_the_next_lease_where_there_is_one(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with served(tmp_path, TWO_LEASES) as server:
+            worker = await server.join("u")
+            report = worker.local.answer((await worker.lease()).evaluate)
+            question = wire.LeaseRequest(
+                worker="u", incarnation=worker.local.incarnation, weights=worker.local.version()
+            )
+            report.next.CopyFrom(question)
+            reply = await worker.stub.Report(report, timeout=DEADLINE)
+            assert reply.accepted
+            assert reply.next.evaluate.member == 1
+            last = worker.local.answer(reply.next.evaluate)
+            last.next.CopyFrom(question)
+            assert (await worker.stub.Report(last, timeout=DEADLINE)).next.apply.up_to_iteration == 1
+
+    run(scenario)
+
+
 def test_a_long_poll_without_work_ends_by_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(service_module, "LONG_POLL_SECONDS", 0.1)
 

@@ -51,6 +51,7 @@ class Agent:
         self._known_snapshots: list[wire.SnapshotInfo] = []
         self._batch: tuple[int, list[int]] | None = None
         self._written: tuple[bytes, int, float] | None = None
+        self._next: wire.LeaseResponse | None = None
         self._refusals = 0
         self._draining = False
 
@@ -71,6 +72,7 @@ class Agent:
     # Joining ---------------------------------------------------------------------------------------
 
     def _register(self) -> None:
+        self._next = None  # of another incarnation
         request = self._equipment.registration(self._client.worker)
         if self._master is not None:
             request.weights.CopyFrom(self._version())
@@ -130,8 +132,10 @@ class Agent:
     def _serve(self) -> ExitCode:
         while not self._draining:
             with self._watch.part("wire"):
-                known = 0 if self._batch is None else self._batch[0] + 1
-                response = self._client.lease(self._version(), known)
+                # Most of the time the answer has come with the reply to the last report.
+                response, self._next = self._next, None
+                if response is None:
+                    response = self._client.lease(self._version(), self._known_batch())
             if response is None:
                 continue
             self._watch.move("wire", "idle", response.waited_seconds)
@@ -237,7 +241,9 @@ class Agent:
         timings = self._watch.lap()
         try:
             with self._watch.part("wire"):
-                self._client.report(lease_id, iteration, timings, **result)
+                question = self._client.question(self._version(), self._known_batch())
+                reply = self._client.report(lease_id, iteration, timings, next=question, **result)
+            self._next = reply.next if reply.HasField("next") else None
             self._refusals = 0
         except ReportRefusedError as error:
             self._refusals += 1
@@ -265,6 +271,9 @@ class Agent:
     def _weights(self) -> MasterWeights:
         assert self._master is not None, "weights are loaded when the worker registers"
         return self._master
+
+    def _known_batch(self) -> int:
+        return 0 if self._batch is None else self._batch[0] + 1
 
     def _version(self) -> wire.WeightsVersion:
         version = self._weights.version

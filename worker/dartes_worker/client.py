@@ -70,11 +70,15 @@ class CoordinatorClient:
             self._presence.start()
         return response
 
-    def lease(self, weights: wire.WeightsVersion, known_batch: int) -> wire.LeaseResponse | None:
-        """The next thing to do; None where `interrupt` cut the wait short."""
-        request = wire.LeaseRequest(
+    def question(self, weights: wire.WeightsVersion, known_batch: int) -> wire.LeaseRequest:
+        """The question for the next thing to do, to be asked alone or with a report."""
+        return wire.LeaseRequest(
             worker=self.worker, incarnation=self.incarnation, weights=weights, known_batch=known_batch
         )
+
+    def lease(self, weights: wire.WeightsVersion, known_batch: int) -> wire.LeaseResponse | None:
+        """The next thing to do; None where `interrupt` cut the wait short."""
+        request = self.question(weights, known_batch)
 
         def call(request: wire.LeaseRequest, timeout: float) -> wire.LeaseResponse | None:
             if self._interrupted:

@@ -55,6 +55,7 @@ def metrics_of(
         "reissued",
         "speculated",
         "nondeterministic_reports",
+        "commit_seconds",
     ):
         line[name] = beside.get(name)
     return line

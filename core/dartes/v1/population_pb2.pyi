@@ -260,7 +260,7 @@ class SnapshotResult(_message.Message):
     def __init__(self, iteration: _Optional[int] = ..., row_hash: _Optional[bytes] = ..., digest: _Optional[str] = ..., file: _Optional[str] = ...) -> None: ...
 
 class ReportRequest(_message.Message):
-    __slots__ = ("worker", "incarnation", "lease_id", "iteration", "evaluate", "snapshot", "timings")
+    __slots__ = ("worker", "incarnation", "lease_id", "iteration", "evaluate", "snapshot", "timings", "next")
     WORKER_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
     LEASE_ID_FIELD_NUMBER: _ClassVar[int]
@@ -268,6 +268,7 @@ class ReportRequest(_message.Message):
     EVALUATE_FIELD_NUMBER: _ClassVar[int]
     SNAPSHOT_FIELD_NUMBER: _ClassVar[int]
     TIMINGS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_FIELD_NUMBER: _ClassVar[int]
     worker: str
     incarnation: int
     lease_id: str
@@ -275,13 +276,16 @@ class ReportRequest(_message.Message):
     evaluate: EvaluateResult
     snapshot: SnapshotResult
     timings: Timings
-    def __init__(self, worker: _Optional[str] = ..., incarnation: _Optional[int] = ..., lease_id: _Optional[str] = ..., iteration: _Optional[int] = ..., evaluate: _Optional[_Union[EvaluateResult, _Mapping]] = ..., snapshot: _Optional[_Union[SnapshotResult, _Mapping]] = ..., timings: _Optional[_Union[Timings, _Mapping]] = ...) -> None: ...
+    next: LeaseRequest
+    def __init__(self, worker: _Optional[str] = ..., incarnation: _Optional[int] = ..., lease_id: _Optional[str] = ..., iteration: _Optional[int] = ..., evaluate: _Optional[_Union[EvaluateResult, _Mapping]] = ..., snapshot: _Optional[_Union[SnapshotResult, _Mapping]] = ..., timings: _Optional[_Union[Timings, _Mapping]] = ..., next: _Optional[_Union[LeaseRequest, _Mapping]] = ...) -> None: ...
 
 class ReportResponse(_message.Message):
-    __slots__ = ("accepted",)
+    __slots__ = ("accepted", "next")
     ACCEPTED_FIELD_NUMBER: _ClassVar[int]
+    NEXT_FIELD_NUMBER: _ClassVar[int]
     accepted: bool
-    def __init__(self, accepted: _Optional[bool] = ...) -> None: ...
+    next: LeaseResponse
+    def __init__(self, accepted: _Optional[bool] = ..., next: _Optional[_Union[LeaseResponse, _Mapping]] = ...) -> None: ...
 
 class UpdatesRequest(_message.Message):
     __slots__ = ("worker", "incarnation", "from_iteration", "limit")

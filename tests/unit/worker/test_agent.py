@@ -49,6 +49,8 @@ class ScriptedClient:
         self.attested: list[tuple[int, str, bool]] = []
         self.reports: list[tuple[str, int, wire.EvaluateResult | wire.SnapshotResult]] = []
         self.refusals: list[Exception | None] = []
+        self.questions: list[tuple[int, int]] = []
+        self.carried: list[wire.LeaseResponse | None] = []
         self.page = 2
         self.interrupted = False
         self.before_lease: Callable[[], None] = lambda: None
@@ -77,12 +79,21 @@ class ScriptedClient:
         ]
         return wire.UpdatesResponse(rows=rows)
 
-    def report(self, lease_id: str, iteration: int, _timings: wire.Timings, **result: Any) -> None:
+    def question(self, weights: wire.WeightsVersion, known_batch: int) -> wire.LeaseRequest:
+        return wire.LeaseRequest(worker=self.worker, weights=weights, known_batch=known_batch)
+
+    def report(
+        self, lease_id: str, iteration: int, _timings: wire.Timings, **result: Any
+    ) -> wire.ReportResponse:
         refusal = self.refusals.pop(0) if self.refusals else None
         if refusal is not None:
             raise refusal
+        question = result.pop("next")
         ((_, content),) = result.items()
         self.reports.append((lease_id, iteration, content))
+        self.questions.append((question.weights.iteration, question.known_batch))
+        carried = self.carried.pop(0) if self.carried else None
+        return wire.ReportResponse(accepted=True, next=carried)
 
     def attest(self, weights: wire.WeightsVersion, digest: str, rebuilt: bool) -> None:
         self.attested.append((weights.iteration, digest, rebuilt))
@@ -178,6 +189,17 @@ def test_the_batch_is_told_once_and_remembered(equipment: Equipment, tmp_path: P
     assert [known for _, known in client.asked] == [0, 1, 1, 1]
     positions = [p for _, _, r in client.reports if isinstance(r, wire.EvaluateResult) for p in r.positions]
     assert sorted(positions) == list(range(len(BATCH))), "the slices cover the batch once"
+
+
+def test_a_lease_that_comes_with_the_reply_to_a_report_is_not_asked_for(
+    equipment: Equipment, tmp_path: Path
+) -> None:
+    client = ScriptedClient(member("1-1", problems=BATCH), DONE)
+    client.carried = [member("1-2", seed=6), None]
+    assert agent_of(client, equipment, tmp_path).run() == ExitCode.DONE
+    assert [lease_id for lease_id, _, _ in client.reports] == ["1-1", "1-2"]
+    assert client.questions == [(0, 1), (0, 1)]
+    assert client.asked == [(0, 0), (0, 1)]
 
 
 def test_a_batch_that_it_was_not_told_makes_it_register_again(equipment: Equipment, tmp_path: Path) -> None:
