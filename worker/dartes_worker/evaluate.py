@@ -29,6 +29,9 @@ SECONDS_PER_ANSWER = 5.0
 REMEMBERED_CHARACTERS = 4 * 2**20
 """Characters of graded answers that are kept at most."""
 
+REMEMBERED_PROMPTS = 65_536
+"""Encoded prompts that are kept, beyond those of the present batch."""
+
 
 @dataclass(frozen=True)
 class Sampling:
@@ -64,7 +67,9 @@ class ProblemSet:
         return cls(rows, built, GradingPool(task, SECONDS_PER_ANSWER), limits, token_budget)
 
     def encoded(self, engine: Engine, rows: Sequence[int]) -> list[list[int]]:
-        """Token ids of the prompts of `rows`; each prompt is encoded once."""
+        """Token ids of the prompts of `rows`; a prompt is encoded once for all members, not for good."""
+        if len(self._tokens) > REMEMBERED_PROMPTS:
+            self._tokens = {row: self._tokens[row] for row in rows if row in self._tokens}
         new = [row for row in rows if row not in self._tokens]
         if new:
             prompts: list[Prompt] = [self.task.prompt(self.dataset.rows[row]) for row in new]

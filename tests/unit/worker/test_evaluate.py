@@ -150,3 +150,15 @@ def test_what_differs_travels_exactly() -> None:
     assert list(result.positions) == [0, 2, 5]
     assert unpack_floats(result.scores, 3).tolist() == [1, 0.25, 1]
     assert unpack_floats(result.auxiliary, 3) == pytest.approx([0, 0.1, 0])
+
+
+def test_prompts_of_earlier_batches_are_forgotten_when_they_are_many(
+    equipment: Equipment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dartes_worker.evaluate.REMEMBERED_PROMPTS", 4)
+    recorder, problems = Recorder(equipment.engine), replace(equipment.train, _tokens={})
+    for rows in ([0, 1, 2, 3, 4], [4, 5], [4, 5], [0, 4]):
+        problems.encoded(recorder, rows)  # type: ignore[arg-type]
+    # Row 4 was in the batch when the others were forgotten; row 0 was not, and is encoded again.
+    expected = [problems.task.prompt(problems.dataset.rows[row]) for row in (0, 1, 2, 3, 4, 5, 0)]
+    assert recorder.encoded == expected
