@@ -58,15 +58,17 @@ def test_being_told_to_stop_ends_every_process_and_the_run_resumes(
 
 
 def test_a_truncated_store_falls_back_to_the_backup_and_says_what_was_lost(
-    half_done: Path, job: JobWriter, reference: Identity
+    half_done: Path, job: JobWriter, tmp_path: Path, reference: Identity
 ) -> None:
     store = RunFolder(half_done).store
     with store.open("r+b") as file:
         file.truncate(store.stat().st_size // 2)
-    output = run_to_end(job(), half_done, "--workers", "1", engine=EngineHook.HASHING)
+    options = ("--workers", "1", "--export", str(tmp_path / "model"))
+    output = run_to_end(job(), half_done, *options, engine=EngineHook.HASHING)
     assert "The backup state-00000010.sqlite is used instead: 10 iterations are kept" in output
     assert identity(half_done) == reference
     assert any(RunFolder(half_done).damaged.iterdir()), "the damaged store is kept for a post-mortem"
+    assert (tmp_path / "model" / "config.json").is_file()
 
 
 def test_a_damaged_snapshot_is_passed_over_for_an_older_one(

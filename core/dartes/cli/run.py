@@ -11,7 +11,7 @@ from dartes.cli.show import require_free, results
 from dartes.cli.supervisor import LocalRun
 from dartes.cli.validate import checked_with_data
 from dartes.spec import load_job
-from dartes.state import NoStateError, RunFolder, RunReader
+from dartes.state import DamagedStoreError, NoStateError, RunFolder, RunReader
 
 
 def run(job_file: Path, workdir: Path | None, workers: int | None, port: int, export: Path | None) -> None:
@@ -49,8 +49,8 @@ def _last_row_hash(folder: RunFolder) -> bytes | None:
     try:
         with RunReader.open(folder) as reader:
             return reader.last_row_hash()
-    except NoStateError:
-        return None
+    except (NoStateError, DamagedStoreError):
+        return None  # the coordinator puts a backup in the place of a damaged store
 
 
 @contextmanager
