@@ -11,10 +11,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from dartes.durable import sync_folder
 from dartes.journal import JournalError, JournalHeader, JournalRow, read_good_prefix, row_hash
 from dartes.state import DamagedStoreError, NoStateError, RunFolder, RunReader
 from dartes_coordinator.full_disk import full_disk_named
-from dartes_coordinator.store import Store, skip_incarnations, sync_folder
+from dartes_coordinator.store import Store, skip_incarnations
 
 Check = Callable[[Path], int]
 """Checks a store, returns its number of iterations, raises DamagedStoreError."""

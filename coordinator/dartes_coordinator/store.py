@@ -4,7 +4,6 @@ A commit succeeds only while this process is the newest that opened the store; a
 lost node is told so inside its own transaction. What a transaction holds is decided elsewhere.
 """
 
-import os
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -12,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
+from dartes.durable import sync_folder
 from dartes.errors import DrainedError, TransientError
 from dartes.state import StoredEvaluation, StoredIteration, StoredSnapshot
 from dartes.state.columns import evaluation_columns, iteration_columns
@@ -189,15 +189,6 @@ def skip_incarnations(path: Path, least: int) -> None:
                 _put(connection, {"incarnation": str(least)})
     finally:
         connection.close()
-
-
-def sync_folder(folder: Path) -> None:
-    """Make names in a folder last."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _marks(columns: Sequence[object]) -> str:

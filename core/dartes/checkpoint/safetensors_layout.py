@@ -8,7 +8,6 @@ import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import prod
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,12 +65,3 @@ def write_at(descriptor: int, offset: int, data: NDArray[np.generic] | bytes | m
     done = 0
     while done < len(view):
         done += os.pwrite(descriptor, view[done:], offset + done)
-
-
-def sync_folder(folder: Path) -> None:
-    """Make a rename inside `folder` last through a power cut."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -20,7 +20,8 @@ from dartes.checkpoint.digest import WeightDigest, weight_digest
 from dartes.checkpoint.errors import CheckpointError, SnapshotError
 from dartes.checkpoint.pieces import Piece, for_each_piece, pieces
 from dartes.checkpoint.safetensors_file import StoredDtype, TensorInfo, read_bytes, read_header
-from dartes.checkpoint.safetensors_layout import PlannedTensor, plan_layout, sync_folder, write_at
+from dartes.checkpoint.safetensors_layout import PlannedTensor, plan_layout, write_at
+from dartes.durable import sync_folder
 from dartes.ids import Iteration
 from dartes.noise import tensor_id
 

@@ -22,7 +22,8 @@ from dartes.checkpoint.errors import CheckpointError
 from dartes.checkpoint.folder import CONFIG_FILE, INDEX_FILE, SINGLE_FILE, Checkpoint
 from dartes.checkpoint.pieces import Piece, for_each_piece, pieces
 from dartes.checkpoint.safetensors_file import StoredDtype, TensorInfo, byte_chunks
-from dartes.checkpoint.safetensors_layout import PlannedTensor, plan_layout, sync_folder, write_at
+from dartes.checkpoint.safetensors_layout import PlannedTensor, plan_layout, write_at
+from dartes.durable import sync_folder
 from dartes.errors import TransientError
 from dartes.noise import ServedDtype
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from dartes.checkpoint.safetensors_layout import sync_folder
+from dartes.durable import sync_folder
 from dartes.ids import Iteration
 from dartes.journal.errors import DamagedJournalError, JournalError
 from dartes.journal.records import HASH_BYTES, HEADER_LIMIT, ROW_LIMIT, JournalHeader, JournalRow, row_hash
