@@ -7,7 +7,8 @@ from pathlib import Path
 
 from dartes.errors import TransientError
 
-_FULL = {errno.ENOSPC, errno.EDQUOT}
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+"""No room on the disk, in the quota, or under the process's own limit of file sizes."""
 
 
 class UnwritableError(TransientError):

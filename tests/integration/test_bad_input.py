@@ -231,7 +231,7 @@ def test_a_full_disk_pauses_the_run_and_room_lets_it_go_on(
             return status if status is not None and status.phase == wire.PHASE_PAUSED else None
 
         status = run.until(paused, "the pause")
-        assert status is not None
+        run.until(lambda: "paused: " in run.output, "the pause told to whoever watches the run")
         committed = status.iteration
         assert main(["status", str(folder)]) == 0
         said = capsys.readouterr().out
@@ -241,7 +241,6 @@ def test_a_full_disk_pauses_the_run_and_room_lets_it_go_on(
             assert reader.iteration_count() == committed > 0, "what is committed is kept"
         coordinator.rlimit(psutil.RLIMIT_FSIZE, unlimited)
         output = run.must_end_with(0)
-    assert "paused: " in output
     assert "starting it again" not in output
     assert identity(folder) == reference
 
