@@ -12,6 +12,10 @@ from typing import Any
 import pytest
 import torch
 
+from dartes_worker.engines.transformers import TransformersEngine
+
+from .transformers_kit import Engines, TinyFolder, load
+
 ALPHABET = "0123456789+-*/=?abcdefghijklmnopqrstuvwxyz .:"
 END, PAD = "<end>", "<pad>"
 VOCABULARY = [PAD, END, *ALPHABET]
@@ -63,8 +67,6 @@ CHAT_TEMPLATE = (
     "{% for message in messages %}{{ message['role'][0] + ':' + message['content'] + '<end>' }}{% endfor %}"
     "{% if add_generation_prompt %}a:{% endif %}"
 )
-
-TinyFolder = Callable[[str], Path]
 
 
 def write_tokenizer(folder: Path, *, chat_template: str | None = CHAT_TEMPLATE, **special: str) -> None:
@@ -128,3 +130,16 @@ def edited_copy(tiny_folder: TinyFolder, tmp_path: Path) -> Callable[..., Path]:
         return target
 
     return copy
+
+
+@pytest.fixture(scope="module")
+def engines(tiny_folder: TinyFolder) -> Engines:
+    """Engines by family, for tests that do not change weights."""
+    loaded: dict[str, TransformersEngine] = {}
+
+    def engine_of(family: str) -> TransformersEngine:
+        if family not in loaded:
+            loaded[family] = load(tiny_folder(family))
+        return loaded[family]
+
+    return engine_of

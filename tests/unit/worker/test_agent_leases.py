@@ -1,0 +1,171 @@
+"""The loop of a worker, driven by a script: the leases it answers, and when it registers again or leaves."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from dartes.errors import ExitCode
+from dartes.rpc.encoding import unpack_bits
+from dartes.v1 import population_pb2 as wire
+from dartes_worker.agent import REFUSALS_BEFORE_GIVING_UP
+from dartes_worker.client import IncarnationOverError, ReportRefusedError
+from dartes_worker.engines.base import Segment
+from dartes_worker.evaluate import Sampling, evaluate
+from dartes_worker.master import MasterWeights
+from dartes_worker.setup import Equipment
+from dartes_worker.timing import Stopwatch
+
+from .scripted import (
+    BATCH,
+    DONE,
+    HASHES,
+    ScriptedClient,
+    agent_of,
+    apply,
+    digest_after,
+    member,
+    weights_after,
+)
+
+
+def test_a_new_worker_attests_the_base_model_and_leaves_when_the_run_is_done(
+    equipment: Equipment, tmp_path: Path
+) -> None:
+    client = ScriptedClient(DONE)
+    assert agent_of(client, equipment, tmp_path).run() is ExitCode.DONE
+    assert client.attested == [(0, digest_after(equipment, 0), True)]
+    assert not client.registered[0].HasField("weights"), "it has none yet"
+
+
+def test_a_member_is_answered_with_its_own_weights(equipment: Equipment, tmp_path: Path) -> None:
+    client = ScriptedClient(member("1-1", problems=BATCH), DONE)
+    agent_of(client, equipment, tmp_path).run()
+    ((lease_id, iteration, result),) = client.reports
+    master = weights_after(equipment, 0)
+    master.write(equipment.engine.segments(), 5, 0.003)
+    equipment.engine.weights_changed()
+    sampling = Sampling(7, 0, 2)
+    expected = evaluate(equipment.engine, equipment.train, BATCH, 0, 1, sampling, Stopwatch())
+    assert isinstance(result, wire.EvaluateResult)
+    assert (lease_id, iteration, result.member) == ("1-1", 0, 2)
+    assert unpack_bits(result.passed, len(BATCH)).tolist() == expected.passed.tolist()
+
+
+def test_the_batch_is_told_once_and_remembered(equipment: Equipment, tmp_path: Path) -> None:
+    slices = [member(f"1-{k}", slice=k, slices=3, problems=BATCH if k == 0 else ()) for k in range(3)]
+    client = ScriptedClient(*slices, DONE)
+    agent_of(client, equipment, tmp_path).run()
+    assert [known for _, known in client.asked] == [0, 1, 1, 1]
+    positions = [p for _, _, r in client.reports if isinstance(r, wire.EvaluateResult) for p in r.positions]
+    assert sorted(positions) == list(range(len(BATCH))), "the slices cover the batch once"
+
+
+def test_a_lease_that_comes_with_the_reply_to_a_report_is_not_asked_for(
+    equipment: Equipment, tmp_path: Path
+) -> None:
+    client = ScriptedClient(member("1-1", problems=BATCH), DONE)
+    client.carried = [member("1-2", seed=6), None]
+    assert agent_of(client, equipment, tmp_path).run() == ExitCode.DONE
+    assert [lease_id for lease_id, _, _ in client.reports] == ["1-1", "1-2"]
+    assert client.questions == [(0, 1), (0, 1)]
+    assert client.asked == [(0, 0), (0, 1)]
+
+
+def test_a_batch_that_it_was_not_told_makes_it_register_again(equipment: Equipment, tmp_path: Path) -> None:
+    client = ScriptedClient(member("1-1"), member("1-2", problems=BATCH), DONE)
+    assert agent_of(client, equipment, tmp_path).run() is ExitCode.DONE
+    assert [request.HasField("weights") for request in client.registered] == [False, True]
+    assert [lease_id for lease_id, _, _ in client.reports] == ["1-2"]
+    assert [rebuilt for _, _, rebuilt in client.attested] == [True, False], "its weights are still good"
+
+
+def test_a_restarted_coordinator_is_registered_with_again(equipment: Equipment, tmp_path: Path) -> None:
+    client = ScriptedClient(apply(2), IncarnationOverError("incarnation 1 is over"), DONE)
+    assert agent_of(client, equipment, tmp_path).run() is ExitCode.DONE
+    assert client.registered[1].weights.iteration == 2
+    assert client.registered[1].weights.row_hash == HASHES[1]
+
+
+def test_an_evaluation_block_is_answered_by_the_parent(equipment: Equipment, tmp_path: Path) -> None:
+    lease = wire.EvaluateLease(
+        lease_id="1-1",
+        kind=wire.EVALUATE_KIND_HELD_OUT,
+        evaluation_set="held-out",
+        first_row=4,
+        row_count=8,
+    )
+    client = ScriptedClient(wire.LeaseResponse(evaluate=lease), DONE)
+    agent_of(client, equipment, tmp_path).run()
+    ((_, _, result),) = client.reports
+    weights_after(equipment, 0).write(equipment.engine.segments(), 0, 0.0)
+    equipment.engine.weights_changed()
+    expected = evaluate(
+        equipment.engine,
+        equipment.held_out["held-out"],
+        range(4, 12),
+        0,
+        1,
+        Sampling(7, 0, 2**16 - 1),
+        Stopwatch(),
+    )
+    assert isinstance(result, wire.EvaluateResult)
+    assert (result.evaluation_set, result.first_row, result.row_count) == ("held-out", 4, 8)
+    assert unpack_bits(result.passed, 8).tolist() == expected.passed.tolist()
+
+
+def test_told_to_drain_it_leaves(equipment: Equipment, tmp_path: Path) -> None:
+    client = ScriptedClient(wire.LeaseResponse(drain=wire.DrainAction()))
+    assert agent_of(client, equipment, tmp_path).run() is ExitCode.DRAINED
+
+
+def test_a_signal_lets_it_finish_its_lease_and_ends_its_waiting(equipment: Equipment, tmp_path: Path) -> None:
+    client = ScriptedClient(member("1-1", problems=BATCH), None)
+    agent = agent_of(client, equipment, tmp_path)
+    client.before_lease = agent.drain
+    assert agent.run() is ExitCode.DRAINED
+    assert [lease_id for lease_id, _, _ in client.reports] == ["1-1"]
+    assert client.interrupted
+    assert len(client.asked) == 1
+
+
+def test_an_empty_wait_asks_again(equipment: Equipment, tmp_path: Path) -> None:
+    client = ScriptedClient(wire.LeaseResponse(wait=wire.WaitAction()), None, DONE)
+    assert agent_of(client, equipment, tmp_path).run() is ExitCode.DONE
+    assert len(client.asked) == 3
+
+
+def test_refused_reports_end_it_when_they_come_in_a_row(equipment: Equipment, tmp_path: Path) -> None:
+    refusal = ReportRefusedError("positions 1..2 were covered by another slice")
+    leases = [member(f"1-{k}", problems=BATCH) for k in range(6)]
+    client = ScriptedClient(*leases, DONE)
+    client.refusals = [refusal, refusal, None, refusal, refusal, None]
+    assert agent_of(client, equipment, tmp_path).run() is ExitCode.DONE
+    client = ScriptedClient(*leases)
+    client.refusals = [refusal] * REFUSALS_BEFORE_GIVING_UP
+    with pytest.raises(ReportRefusedError):
+        agent_of(client, equipment, tmp_path).run()
+    assert len(client.asked) == REFUSALS_BEFORE_GIVING_UP
+
+
+def test_the_same_member_is_written_once_for_all_its_slices(
+    equipment: Equipment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written: list[tuple[int, float]] = []
+    write = MasterWeights.write
+
+    def noted(self: MasterWeights, segments: Sequence[Segment], seed: int, sigma: float) -> None:
+        written.append((seed, sigma))
+        write(self, segments, seed, sigma)
+
+    monkeypatch.setattr(MasterWeights, "write", noted)
+    script = [
+        member("1-1", problems=BATCH, sigma=0.5, slices=2),
+        member("1-2", sigma=0.5, slice=1, slices=2),
+        member("1-3", sigma=-0.5),
+        apply(1),
+        member("1-4", sigma=-0.5, problems=BATCH, iteration=1),
+    ]
+    agent_of(ScriptedClient(*script, DONE), replace(equipment), tmp_path).run()
+    assert written == [(0, 0.0), (5, 0.5), (5, -0.5), (5, -0.5)], "other weights are another member"
