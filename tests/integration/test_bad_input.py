@@ -5,11 +5,13 @@ Rows of the table that are tested elsewhere:
 - a run folder of another job or in use, a port in use, a worker with another base model, other problems or
   no certificate: `test_refusals.py`; the folder's part alone: `tests/unit/cli/test_folder.py`;
 - a truncated store, a damaged snapshot: `test_resuming.py`; a snapshot cut short, gone or of another run:
-  `tests/unit/worker/test_agent_weights.py`; both as `dartes verify` names them: `tests/unit/cli/test_verify.py`;
+  `tests/unit/worker/test_agent_weights.py`; both as `dartes verify` names them:
+  `tests/unit/cli/test_verify.py`;
 - a damaged journal: `tests/unit/journal/test_file.py`, `tests/unit/cli/test_export.py`;
 - every kind of wrong field: `tests/unit/spec/test_load.py`; of data line: `tests/unit/data/test_dataset.py`;
 - unusable weights: `tests/unit/checkpoint/test_reading.py`; a tokenizer without pad, end or chat template,
-  a tensor that the architecture misses, a real out-of-memory: `tests/unit/engines/test_transformers_refusals.py`;
+  a tensor that the architecture misses, a real out-of-memory:
+  `tests/unit/engines/test_transformers_refusals.py`;
 - graders that hang, crash or lie: `tests/unit/rewards/test_pool.py`.
 """
 
