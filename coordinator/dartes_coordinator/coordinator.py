@@ -114,7 +114,12 @@ class Coordinator:
         if grant is None:
             return None
         knows_batch = request.known_batch == iteration + 1
-        return wire.LeaseResponse(evaluate=self.run.round.lease(grant, name, self._lease_id(), knows_batch))
+        first = self.run.round.lease(grant, name, self._lease_id(), knows_batch)
+        more = [
+            self.run.round.lease(further, name, self._lease_id(), knows_batch=True)
+            for further in self.run.more_for(name, grant, now)
+        ]
+        return wire.LeaseResponse(evaluate=first, more=more)
 
     def next_speculation(self, worker: str, now: float) -> float | None:
         """Seconds until a slow lease of somebody else may be offered to `worker`; None = no such thing."""
@@ -149,7 +154,7 @@ class Coordinator:
                 return self._take_snapshot(request, now)
             if not request.lease_id.startswith(self._lease_prefix()):
                 return False
-            accepted = self.run.round.report(request.worker, request.evaluate, request.timings, now)
+            accepted = self.run.take_results(request, now)
         except ReportError as error:
             self.run.round.leases.release(request.worker)
             self.run.ledger.event("ReportRefused", f"worker {request.worker}: {error}")

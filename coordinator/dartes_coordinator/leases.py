@@ -5,6 +5,7 @@ is a promise that somebody is at it, never a right: the first good report of a t
 sends it.
 """
 
+import math
 import statistics
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -13,6 +14,21 @@ from enum import Enum, auto
 
 SPECULATE_AFTER_MEDIANS = 2.0
 """A held task is offered a second time when it is older than this many medians of the finished ones."""
+
+
+LEASE_SECONDS = 0.25
+"""Members that take less are handed out several at a time, for about this long together."""
+
+
+def members_per_lease(waiting: int, workers: int, member_seconds: float | None) -> int:
+    """How many members to hand out at once: about LEASE_SECONDS of work, at least 1.
+
+    Never more than half of a worker's fair share of what still waits, so that all end at about the same
+    time. `member_seconds` is what a member took in the round before; None = not known.
+    """
+    if member_seconds is None or member_seconds <= 0:
+        return 1
+    return max(1, min(math.ceil(LEASE_SECONDS / member_seconds), waiting // (2 * max(1, workers))))
 
 
 class TaskKind(Enum):
@@ -105,6 +121,18 @@ class LeaseTable:
             return None
         self.speculated += 1
         return self._grant(self.tasks[slow[1]], worker, now)
+
+    def take_more(self, worker: str, now: float, count: int) -> list[Grant]:
+        """Up to `count` further members that wait, for a worker that has just taken one."""
+        grants: list[Grant] = []
+        while len(grants) < count and self._queue and self._queue[0].kind is TaskKind.MEMBER:
+            grants.append(self._grant(self._queue.popleft(), worker, now))
+        return grants
+
+    @property
+    def waiting_count(self) -> int:
+        """Number of tasks that nobody holds."""
+        return len(self._queue)
 
     def next_speculation(self, worker: str, now: float) -> float | None:
         """Seconds until a task that others hold becomes slow enough for `worker`, or None."""

@@ -143,6 +143,11 @@ class Round:
         self.costs = self.costs.plus(result, timings)
         return True
 
+    def member_seconds(self) -> float | None:
+        """Seconds of a worker's time that one task took on average; None where no report told."""
+        spent = sum(self.costs.seconds.get(part, 0.0) for part in ("write", "generate", "grade"))
+        return spent / self.leases.done_count if spent > 0 and self.leases.done_count else None
+
     def gaps(self) -> str | None:
         """What a complete round misses all the same, in words, or None."""
         for what, grid in (("member", self.members), ("parent", self.parent)):

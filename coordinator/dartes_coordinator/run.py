@@ -8,8 +8,10 @@ from collections.abc import Callable
 
 from dartes.difficulty import draw_batch
 from dartes.ids import Iteration
+from dartes.v1 import population_pb2 as wire
 from dartes_coordinator.errors import CoverageError
 from dartes_coordinator.full_disk import UnwritableError
+from dartes_coordinator.leases import Grant, TaskKind, members_per_lease
 from dartes_coordinator.ledger import Ledger
 from dartes_coordinator.plan import RunPlan
 from dartes_coordinator.progress import Progress
@@ -36,12 +38,30 @@ class Run:
         self.done = False
         self.wire_bytes = 0
         """Payload bytes of calls since the last commit."""
+        self._member_seconds: float | None = None
         self.round = self._open_round(now)
 
     def joined(self, now: float) -> None:
         """A worker registers: time before the first one, spent on loading the model, is no iteration's."""
         if not self.workers.connected() and not self.round.leases.done_count:
             self.round.started = now
+
+    def more_for(self, worker: str, grant: Grant, now: float) -> list[Grant]:
+        """Further members for a worker that was granted one, where members are short."""
+        if grant.task.kind is not TaskKind.MEMBER:
+            return []
+        leases = self.round.leases
+        waiting, workers = leases.waiting_count + 1, len(self.workers.connected())
+        count = members_per_lease(waiting, workers, self._member_seconds)
+        return leases.take_more(worker, now, count - 1)
+
+    def take_results(self, request: wire.ReportRequest, now: float) -> bool:
+        """Take all results of a report; False where all are dropped. Raises as `Round.report` does."""
+        timings, accepted = request.timings, False
+        for result in (request.evaluate, *request.more):
+            accepted |= self.round.report(request.worker, result, timings, now)
+            timings = wire.Timings()  # they are of the whole report, and count once
+        return accepted
 
     def lost(self, worker: str) -> None:
         """A worker is gone: what it held goes to others at once."""
@@ -98,6 +118,7 @@ class Run:
         if self.round.batch is None:
             return
         self.wire_bytes = 0
+        self._member_seconds = self.round.member_seconds()
         self.replicas.advance(self.progress.iteration)
         self.snapshot = SnapshotDuty()
         self.round = self._open_round(now)

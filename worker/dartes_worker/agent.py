@@ -141,7 +141,7 @@ class Agent:
             self._watch.move("wire", "idle", response.waited_seconds)
             match response.WhichOneof("action"):
                 case "evaluate":
-                    self._evaluate(response.evaluate)
+                    self._evaluate([response.evaluate, *response.more])
                 case "apply":
                     self._catch_up(response.apply.up_to_iteration)
                 case "snapshot":
@@ -159,7 +159,11 @@ class Agent:
         log.info("drained")
         return ExitCode.DRAINED
 
-    def _evaluate(self, lease: wire.EvaluateLease) -> None:
+    def _evaluate(self, leases: Sequence[wire.EvaluateLease]) -> None:
+        first, *more = [self._answer(lease) for lease in leases]
+        self._report(leases[0].lease_id, leases[0].iteration, evaluate=first, more=more)
+
+    def _answer(self, lease: wire.EvaluateLease) -> wire.EvaluateResult:
         equipment = self._equipment
         if lease.kind == wire.EVALUATE_KIND_HELD_OUT:
             problems = equipment.held_out[lease.evaluation_set]
@@ -190,7 +194,7 @@ class Agent:
         result.evaluation_set = lease.evaluation_set
         result.first_row = lease.first_row
         result.row_count = lease.row_count
-        self._report(lease.lease_id, lease.iteration, evaluate=result)
+        return result
 
     def _catch_up(self, iteration: int) -> None:
         master = self._weights
@@ -236,7 +240,10 @@ class Agent:
         )
 
     def _report(
-        self, lease_id: str, iteration: int, **result: wire.EvaluateResult | wire.SnapshotResult
+        self,
+        lease_id: str,
+        iteration: int,
+        **result: wire.EvaluateResult | wire.SnapshotResult | list[wire.EvaluateResult],
     ) -> None:
         timings = self._watch.lap()
         try:

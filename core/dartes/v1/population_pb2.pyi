@@ -118,7 +118,7 @@ class LeaseRequest(_message.Message):
     def __init__(self, worker: _Optional[str] = ..., incarnation: _Optional[int] = ..., weights: _Optional[_Union[WeightsVersion, _Mapping]] = ..., known_batch: _Optional[int] = ...) -> None: ...
 
 class LeaseResponse(_message.Message):
-    __slots__ = ("evaluate", "apply", "snapshot", "wait", "drain", "done", "rebuild", "waited_seconds")
+    __slots__ = ("evaluate", "apply", "snapshot", "wait", "drain", "done", "rebuild", "waited_seconds", "more")
     EVALUATE_FIELD_NUMBER: _ClassVar[int]
     APPLY_FIELD_NUMBER: _ClassVar[int]
     SNAPSHOT_FIELD_NUMBER: _ClassVar[int]
@@ -127,6 +127,7 @@ class LeaseResponse(_message.Message):
     DONE_FIELD_NUMBER: _ClassVar[int]
     REBUILD_FIELD_NUMBER: _ClassVar[int]
     WAITED_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    MORE_FIELD_NUMBER: _ClassVar[int]
     evaluate: EvaluateLease
     apply: ApplyAction
     snapshot: SnapshotLease
@@ -135,7 +136,8 @@ class LeaseResponse(_message.Message):
     done: DoneAction
     rebuild: RebuildAction
     waited_seconds: float
-    def __init__(self, evaluate: _Optional[_Union[EvaluateLease, _Mapping]] = ..., apply: _Optional[_Union[ApplyAction, _Mapping]] = ..., snapshot: _Optional[_Union[SnapshotLease, _Mapping]] = ..., wait: _Optional[_Union[WaitAction, _Mapping]] = ..., drain: _Optional[_Union[DrainAction, _Mapping]] = ..., done: _Optional[_Union[DoneAction, _Mapping]] = ..., rebuild: _Optional[_Union[RebuildAction, _Mapping]] = ..., waited_seconds: _Optional[float] = ...) -> None: ...
+    more: _containers.RepeatedCompositeFieldContainer[EvaluateLease]
+    def __init__(self, evaluate: _Optional[_Union[EvaluateLease, _Mapping]] = ..., apply: _Optional[_Union[ApplyAction, _Mapping]] = ..., snapshot: _Optional[_Union[SnapshotLease, _Mapping]] = ..., wait: _Optional[_Union[WaitAction, _Mapping]] = ..., drain: _Optional[_Union[DrainAction, _Mapping]] = ..., done: _Optional[_Union[DoneAction, _Mapping]] = ..., rebuild: _Optional[_Union[RebuildAction, _Mapping]] = ..., waited_seconds: _Optional[float] = ..., more: _Optional[_Iterable[_Union[EvaluateLease, _Mapping]]] = ...) -> None: ...
 
 class EvaluateLease(_message.Message):
     __slots__ = ("lease_id", "attempt", "kind", "iteration", "member", "seed", "sigma", "slice", "slices", "problems", "evaluation_set", "first_row", "row_count")
@@ -260,7 +262,7 @@ class SnapshotResult(_message.Message):
     def __init__(self, iteration: _Optional[int] = ..., row_hash: _Optional[bytes] = ..., digest: _Optional[str] = ..., file: _Optional[str] = ...) -> None: ...
 
 class ReportRequest(_message.Message):
-    __slots__ = ("worker", "incarnation", "lease_id", "iteration", "evaluate", "snapshot", "timings", "next")
+    __slots__ = ("worker", "incarnation", "lease_id", "iteration", "evaluate", "snapshot", "timings", "next", "more")
     WORKER_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
     LEASE_ID_FIELD_NUMBER: _ClassVar[int]
@@ -269,6 +271,7 @@ class ReportRequest(_message.Message):
     SNAPSHOT_FIELD_NUMBER: _ClassVar[int]
     TIMINGS_FIELD_NUMBER: _ClassVar[int]
     NEXT_FIELD_NUMBER: _ClassVar[int]
+    MORE_FIELD_NUMBER: _ClassVar[int]
     worker: str
     incarnation: int
     lease_id: str
@@ -277,7 +280,8 @@ class ReportRequest(_message.Message):
     snapshot: SnapshotResult
     timings: Timings
     next: LeaseRequest
-    def __init__(self, worker: _Optional[str] = ..., incarnation: _Optional[int] = ..., lease_id: _Optional[str] = ..., iteration: _Optional[int] = ..., evaluate: _Optional[_Union[EvaluateResult, _Mapping]] = ..., snapshot: _Optional[_Union[SnapshotResult, _Mapping]] = ..., timings: _Optional[_Union[Timings, _Mapping]] = ..., next: _Optional[_Union[LeaseRequest, _Mapping]] = ...) -> None: ...
+    more: _containers.RepeatedCompositeFieldContainer[EvaluateResult]
+    def __init__(self, worker: _Optional[str] = ..., incarnation: _Optional[int] = ..., lease_id: _Optional[str] = ..., iteration: _Optional[int] = ..., evaluate: _Optional[_Union[EvaluateResult, _Mapping]] = ..., snapshot: _Optional[_Union[SnapshotResult, _Mapping]] = ..., timings: _Optional[_Union[Timings, _Mapping]] = ..., next: _Optional[_Union[LeaseRequest, _Mapping]] = ..., more: _Optional[_Iterable[_Union[EvaluateResult, _Mapping]]] = ...) -> None: ...
 
 class ReportResponse(_message.Message):
     __slots__ = ("accepted", "next")

@@ -116,6 +116,8 @@ class FakeWorker:
     """Not empty: the weights are not what the chain says."""
     batch: tuple[int, list[int]] | None = None
     waits: int = 0
+    seconds: float = 0.5
+    """What a report says its members took."""
     snapshots: list[int] = field(default_factory=list)
 
     def register(self, coordinator: Coordinator, now: float) -> None:
@@ -176,7 +178,9 @@ class FakeWorker:
             self.snapshots.append(action.snapshot.iteration)
             return coordinator.report(self.snapshot_report(action.snapshot), now)
         elif action.HasField("evaluate"):
-            return coordinator.report(self.answer(action.evaluate), now)
+            report = self.answer(action.evaluate)
+            report.more.extend(self.answer(lease).evaluate for lease in action.more)
+            return coordinator.report(report, now)
         return None
 
     def step(self, coordinator: Coordinator, now: float) -> str | None:
@@ -239,7 +243,7 @@ class FakeWorker:
                 prompt_tokens=2 * len(names),
                 generated_tokens=3 * len(names),
             ),
-            timings=wire.Timings(generate=0.5),
+            timings=wire.Timings(generate=self.seconds),
         )
 
     def snapshot_report(self, lease: wire.SnapshotLease) -> wire.ReportRequest:

@@ -11,7 +11,7 @@ from dartes.v1 import population_pb2 as wire
 from dartes_coordinator.errors import CoverageError, RefusedError, ReportError, StaleError
 from dartes_coordinator.full_disk import StoreFullError
 
-from .kit import FakeWorker, opened, registration
+from .kit import FakeWorker, expected_hashes, opened, registration, settings
 from .scene import full_disk, scene_of
 
 # Registering ---------------------------------------------------------------------------------------
@@ -185,3 +185,24 @@ def test_the_bytes_on_the_wire_are_recorded_with_the_iteration_they_led_to(tmp_p
     scene.to(2)
     with RunReader.open(scene.folder) as reader:
         assert [it.beside["wire_bytes"] for it in reader.iterations()] == [77, 5]
+
+
+def test_members_that_take_milliseconds_are_leased_and_reported_together(tmp_path: Path) -> None:
+    changes = {"algorithm": settings(population_size=8), "evaluation_sizes": {}}
+    changes["data_digests"] = {"train": "train-digest"}
+    scene = scene_of(tmp_path, "u", **changes)
+    (worker,) = scene.workers
+    worker.seconds = 0.01
+    scene.to(1)
+    action = scene.lease(worker)
+    assert [lease.member for lease in (action.evaluate, *action.more)] == [0, 1, 2, 3]
+    assert not action.more[0].problems, "the first lease tells the batch"
+    assert worker.do(scene.coordinator, action, scene.clock())
+    assert scene.coordinator.run.round.leases.done_count == 4
+    scene.to(None)
+    with RunReader.open(scene.folder) as reader:
+        stored = list(reader.iterations())
+    assert [it.row_hash for it in stored] == expected_hashes(scene.run)[0][1:]
+    # Eight members one by one at first, then 4, 2, 1 and 1 together: the timings of a report count once.
+    spent = [round(it.beside["seconds_by_part"]["generate"], 6) for it in stored[:2]]
+    assert spent == [0.08, 0.04]

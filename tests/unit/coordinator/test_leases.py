@@ -5,7 +5,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from dartes_coordinator.leases import LeaseTable, LeaseTask, TaskKind
+from dartes_coordinator.leases import LEASE_SECONDS, LeaseTable, LeaseTask, TaskKind, members_per_lease
 
 TASKS = [LeaseTask(TaskKind.MEMBER, member=m, slice_index=k) for m in range(3) for k in range(2)]
 A, B = LeaseTask(TaskKind.MEMBER, member=0), LeaseTask(TaskKind.MEMBER, member=1)
@@ -48,6 +48,34 @@ def test_releasing_a_worker_that_holds_nothing_changes_nothing() -> None:
     table = LeaseTable([A])
     assert table.release("u") == 0
     assert table.reissued == 0
+
+
+@pytest.mark.parametrize(
+    ("waiting", "workers", "member_seconds", "count"),
+    [
+        (32, 2, None, 1),  # nothing is known of the members yet
+        (32, 2, 0.0, 1),
+        (32, 2, LEASE_SECONDS, 1),
+        (32, 2, LEASE_SECONDS / 4, 4),
+        (32, 2, 1e-9, 8),  # half of a worker's share of what waits
+        (7, 2, 1e-9, 1),  # towards the end one by one, so that all end together
+        (0, 0, 1e-9, 1),
+    ],
+)
+def test_short_members_are_handed_out_several_at_a_time(
+    waiting: int, workers: int, member_seconds: float | None, count: int
+) -> None:
+    assert members_per_lease(waiting, workers, member_seconds) == count
+
+
+def test_members_taken_together_are_held_together_and_go_back_together() -> None:
+    table = LeaseTable([A, B, LeaseTask(TaskKind.PARENT)])
+    taken(table, "u")
+    more = table.take_more("u", 0.0, 5)
+    assert [grant.task for grant in more] == [B], "a parent is a lease of its own"
+    assert (table.holders(A), table.holders(B), table.waiting_count) == (("u",), ("u",), 1)
+    assert table.release("u") == 2
+    assert table.waiting_count == 3
 
 
 def test_the_first_report_fills_a_task_and_the_second_is_dropped() -> None:

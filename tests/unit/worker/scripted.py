@@ -41,6 +41,7 @@ class ScriptedClient:
         self.reports: list[tuple[str, int, wire.EvaluateResult | wire.SnapshotResult]] = []
         self.refusals: list[Exception | None] = []
         self.questions: list[tuple[int, int]] = []
+        self.more: list[list[wire.EvaluateResult]] = []
         self.carried: list[wire.LeaseResponse | None] = []
         self.page = 2
         self.interrupted = False
@@ -80,6 +81,7 @@ class ScriptedClient:
         if refusal is not None:
             raise refusal
         question = result.pop("next")
+        self.more.append(result.pop("more", []))
         ((_, content),) = result.items()
         self.reports.append((lease_id, iteration, content))
         self.questions.append((question.weights.iteration, question.known_batch))

@@ -73,6 +73,18 @@ def test_a_lease_that_comes_with_the_reply_to_a_report_is_not_asked_for(
     assert client.asked == [(0, 0), (0, 1)]
 
 
+def test_leases_that_come_together_are_reported_together(equipment: Equipment, tmp_path: Path) -> None:
+    together = member("1-1", problems=BATCH)
+    together.more.append(member("1-2", seed=6, member=3).evaluate)
+    client = ScriptedClient(together, DONE)
+    assert agent_of(client, equipment, tmp_path).run() == ExitCode.DONE
+    ((lease_id, _, first),) = client.reports
+    ((second,),) = client.more
+    assert isinstance(first, wire.EvaluateResult)
+    assert (lease_id, first.member, second.member) == ("1-1", 2, 3)
+    assert first.passed != second.passed, "each is answered with its own weights"
+
+
 def test_a_batch_that_it_was_not_told_makes_it_register_again(equipment: Equipment, tmp_path: Path) -> None:
     client = ScriptedClient(member("1-1"), member("1-2", problems=BATCH), DONE)
     assert agent_of(client, equipment, tmp_path).run() is ExitCode.DONE
