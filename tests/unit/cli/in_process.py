@@ -84,19 +84,24 @@ class DirectClient:
         self.incarnation = response.incarnation
         return response
 
+    def question(self, weights: wire.WeightsVersion, known_batch: int) -> wire.LeaseRequest:
+        return wire.LeaseRequest(
+            worker=self.worker, incarnation=self.incarnation, weights=weights, known_batch=known_batch
+        )
+
     def lease(self, weights: wire.WeightsVersion, known_batch: int) -> wire.LeaseResponse:
         if weights.iteration == self._drain_at:
             self._coordinator.drain(self.worker)
-        request = wire.LeaseRequest(
-            worker=self.worker, incarnation=self.incarnation, weights=weights, known_batch=known_batch
-        )
+        request = self.question(weights, known_batch)
         now = time.monotonic()
         self._coordinator.asked(request, now)
         action = self._coordinator.next_action(request, now)
         assert action is not None, "the only worker never has to wait"
         return action
 
-    def report(self, lease_id: str, iteration: int, timings: wire.Timings, **result: Any) -> None:
+    def report(
+        self, lease_id: str, iteration: int, timings: wire.Timings, **result: Any
+    ) -> wire.ReportResponse:
         request = wire.ReportRequest(
             worker=self.worker,
             incarnation=self.incarnation,
@@ -105,7 +110,7 @@ class DirectClient:
             timings=timings,
             **result,
         )
-        self._coordinator.report(request, time.monotonic())
+        return wire.ReportResponse(accepted=self._coordinator.report(request, time.monotonic()))
 
     def updates(self, start: int, limit: int) -> wire.UpdatesResponse:
         return self._coordinator.updates(

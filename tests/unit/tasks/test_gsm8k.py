@@ -95,7 +95,8 @@ def test_a_row_needs_question_and_answer() -> None:
 @given(st.lists(st.sampled_from(["####", "#", " ", "\n", "5", "7", ",", ".", "x", "</think>", "<think>"])))
 def test_grades_agree_with_a_slow_reader(parts: list[str]) -> None:
     completion = "".join(parts)
-    words = completion.split("####")[-1].split() if "####" in completion else []
+    marks = [at for at in range(len(completion)) if completion[at : at + 4] == "####"]
+    words = completion[marks[-1] + 4 :].split() if marks else []
     try:
         value = float(words[0].replace(",", "")) if words else None
     except ValueError:
