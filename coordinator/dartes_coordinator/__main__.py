@@ -8,7 +8,7 @@ from contextlib import closing
 from pathlib import Path
 
 from dartes import logs
-from dartes.errors import ConfigurationError, DartesError, ExitCode
+from dartes.errors import DartesError, ExitCode
 from dartes.lifeline import follow_parent
 from dartes.rpc import tls
 from dartes.spec.load import load_job
@@ -32,7 +32,7 @@ def main() -> int:
     folder = RunFolder(arguments.run_dir)
     try:
         with full_disk_named(folder.path):
-            credentials = _credentials(arguments.tls)
+            credentials = tls.load(arguments.tls)
             coordinator = open_run(folder, load_job(folder.job))
             if coordinator is None:
                 log.info("the run is done; nothing is left to do")
@@ -42,16 +42,6 @@ def main() -> int:
     except DartesError as error:
         log.error("%s", error)
         return error.exit_code
-
-
-def _credentials(folder: Path) -> tls.Credentials:
-    try:
-        return tls.load(folder)
-    except OSError as error:
-        raise ConfigurationError(
-            f"--tls {folder}: {error.filename} can't be read ({error.strerror}); it must hold "
-            "ca.crt, tls.crt and tls.key"
-        ) from error
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ from typing import Any, Self, TypeVar
 import psutil
 
 from dartes.cli.control import ControlClient
+from dartes.errors import ConfigurationError
 from dartes.rpc import tls
 from dartes.state import RunFolder
 from dartes.v1 import control_pb2 as wire
@@ -174,7 +175,7 @@ class Run:
         try:
             address = self.folder.endpoint.read_text(encoding="utf-8")
             credentials = tls.load(self.folder.tls / tls.Role.CONTROL.value)
-        except FileNotFoundError:
+        except (FileNotFoundError, ConfigurationError):
             return None
         client = ControlClient(address, credentials)
         try:

@@ -33,9 +33,10 @@ def main() -> int:
     follow_parent()
     folder = RunFolder(arguments.run_dir)
     try:
+        credentials = tls.load(arguments.tls)
         job = load_job(folder.job)
         equipment = equip(job.job.spec, job.base_dir)
-        client = CoordinatorClient(arguments.coordinator, tls.load(arguments.tls), arguments.name)
+        client = CoordinatorClient(arguments.coordinator, credentials, arguments.name)
         agent = Agent(client, equipment, folder.snapshots)
         _drain_on_sigterm(agent, job.job.spec.workers.scale_down.drain_seconds)
         try:

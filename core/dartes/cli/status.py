@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from dartes.cli.folder import require_run
 from dartes.cli.progress import duration
+from dartes.errors import ConfigurationError
 from dartes.spec import load_job
 from dartes.state import NoStateError, RunFolder, RunReader
 
@@ -163,7 +164,7 @@ def _ask_coordinator(folder: RunFolder) -> "wire.StatusResponse | None":
     try:
         address = folder.endpoint.read_text(encoding="utf-8")
         credentials = tls.load(folder.tls / tls.Role.CONTROL.value)
-    except FileNotFoundError:
+    except (FileNotFoundError, ConfigurationError):
         return None
     client = ControlClient(address, credentials)
     try:

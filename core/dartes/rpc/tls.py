@@ -16,6 +16,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from dartes.errors import ConfigurationError
+
 VALID_YEARS = 10  # leaves outlive any run, so that nothing has to rotate in the middle of one
 SERVER_NAME = "dartes-coordinator"
 
@@ -97,12 +99,18 @@ def save(credentials: Credentials, folder: Path) -> None:
 
 
 def load(folder: Path) -> Credentials:
-    """Read what `save` wrote. Raises OSError where a file is missing."""
-    return Credentials(
-        authority=(folder / "ca.crt").read_bytes(),
-        certificate=(folder / "tls.crt").read_bytes(),
-        key=(folder / "tls.key").read_bytes(),
-    )
+    """Read what `save` wrote; ConfigurationError names a file that can't be read."""
+    try:
+        return Credentials(
+            authority=(folder / "ca.crt").read_bytes(),
+            certificate=(folder / "tls.crt").read_bytes(),
+            key=(folder / "tls.key").read_bytes(),
+        )
+    except OSError as error:
+        raise ConfigurationError(
+            f"{folder}: {error.filename} can't be read ({error.strerror}); a folder of credentials must hold "
+            "ca.crt, tls.crt and tls.key"
+        ) from error
 
 
 def _builder(

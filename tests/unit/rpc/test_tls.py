@@ -9,6 +9,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from dartes.errors import ConfigurationError
 from dartes.rpc import tls
 from dartes.rpc.tls import Credentials, Role
 
@@ -72,5 +73,5 @@ def test_credentials_survive_the_disk_and_only_their_owner_reads_them(tmp_path: 
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(OSError, match=r"ca\.crt"):
+    with pytest.raises(ConfigurationError, match=r"ca\.crt can't be read \(No such file or directory\)"):
         tls.load(tmp_path)
