@@ -44,6 +44,7 @@ def draw_curves(metrics: Path, summary: dict[str, Any], output: Path) -> None:
     bottom.plot(steps, [line["replayed"] for line in lines], color="#e08a1e", label="replayed in the batch")
     bottom.set_ylabel("problems")
     bottom.set_xlabel("iteration")
+    bottom.xaxis.get_major_locator().set_params(integer=True)
     bottom.grid(alpha=0.3)
     bottom.legend(loc="upper left")
     figure.savefig(output, dpi=130)
