@@ -10,7 +10,8 @@ import pytest
 
 from dartes.state import RunFolder, RunReader
 
-from .harness import EngineHook, held_run, until
+from ..waiting import until
+from .harness import EngineHook, held_run
 from .outcome import Identity, group_counts, identity
 from .variants import Stage, workers
 

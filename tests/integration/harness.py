@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 import psutil
 
@@ -23,14 +23,12 @@ from dartes.rpc import tls
 from dartes.state import RunFolder
 from dartes.v1 import control_pb2 as wire
 
-DEADLINE_SECONDS = 120.0
-POLL_SECONDS = 0.02
+from ..waiting import DEADLINE_SECONDS, Found, until
+
 LOOK_SECONDS = 0.25
 """How often a waiting test looks for new processes of its run: looking reads all of /proc."""
 DARTES = (sys.executable, "-m", "dartes.cli.main")
 HERE = Path(__file__).resolve().parent
-
-Found = TypeVar("Found")
 
 
 class EngineHook(StrEnum):
@@ -66,15 +64,6 @@ def write_job(path: Path, spec: Mapping[str, Any], name: str = "job") -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(job, indent=1), encoding="utf-8")
     return path
-
-
-def until(condition: Callable[[], Found | None], what: str, seconds: float = DEADLINE_SECONDS) -> Found:
-    """Ask until the answer is true and return it; AssertionError after `seconds`."""
-    deadline = time.monotonic() + seconds
-    while not (found := condition()):
-        assert time.monotonic() < deadline, f"not within {seconds:.0f} s: {what}"
-        time.sleep(POLL_SECONDS)
-    return found
 
 
 class Run:

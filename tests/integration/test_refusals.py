@@ -18,7 +18,8 @@ from dartes.errors import ExitCode
 from dartes.rpc import tls
 from dartes.state import RunFolder
 
-from .harness import EngineHook, Hold, Run, held_run, until
+from ..waiting import until
+from .harness import EngineHook, Hold, Run, held_run
 from .variants import Stage
 
 JobWriter = Callable[..., Path]

@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,7 +13,7 @@ import pytest
 from dartes.cli.children import Child, describe_exit
 from dartes.lifeline import VARIABLE
 
-DEADLINE_SECONDS = 30.0
+from ...waiting import DEADLINE_SECONDS, until
 
 
 @pytest.fixture
@@ -33,10 +32,9 @@ def child(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Ch
 
 def ended(child: Child) -> int:
     """Wait for its end; returns the exit code."""
-    deadline = time.monotonic() + DEADLINE_SECONDS
-    while (code := child.exit_code()) is None:
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    until(lambda: child.exit_code() is not None, "the child's end")
+    code = child.exit_code()
+    assert code is not None
     return code
 
 
@@ -62,15 +60,12 @@ def test_the_last_words_are_the_last_error_or_the_last_line_of_this_life(
 
 def test_a_child_is_asked_to_leave_and_then_made_to(child: Callable[[str], Child]) -> None:
     code = (
-        "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        "import signal, threading; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
         "print('ready', flush=True)\n"
-        "while True: time.sleep(1)"
+        "threading.Event().wait()"
     )
     process = child(code)
-    deadline = time.monotonic() + DEADLINE_SECONDS
-    while process.last_words() != "ready":
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    until(lambda: process.last_words() == "ready", "the child's first word")
     process.end(0.05)
     assert process.exit_code() == -signal.SIGKILL
     process.end(0.05)
@@ -90,10 +85,7 @@ def test_a_child_whose_parent_is_killed_goes_away(tmp_path: Path) -> None:
     parent = subprocess.Popen([sys.executable, "-c", parents_code], stdout=subprocess.PIPE, text=True)
     assert parent.stdout is not None
     orphan = psutil.Process(int(parent.stdout.readline()))
-    deadline = time.monotonic() + DEADLINE_SECONDS
-    while (tmp_path / "log").read_text() != "ready\n":
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    until(lambda: (tmp_path / "log").read_text() == "ready\n", "the orphan's first word")
     assert orphan.is_running()
     parent.kill()
     parent.wait()
