@@ -1,0 +1,1 @@
+"""The operator: turns DartESJob objects into pods and reports back."""
