@@ -15,7 +15,7 @@ from dartes.spec.es import EsSpec
 from dartes.spec.evaluation import EvaluationSet, EvaluationSpec
 from dartes.spec.generation import GenerationSpec
 from dartes.spec.job import DartESJob, JobMetadata, JobSpec
-from dartes.spec.load import LoadedJob, load_job, parse_job_text
+from dartes.spec.load import LoadedJob, job_from_object, load_job, parse_job_text
 from dartes.spec.model import ModelSpec
 from dartes.spec.problems import FieldProblem, InvalidJobError
 from dartes.spec.source import Scheme, Source, parse_source
@@ -47,6 +47,7 @@ __all__ = [
     "compare_for_resume",
     "dump_job",
     "errors_for_dataset",
+    "job_from_object",
     "load_job",
     "parse_job_text",
     "parse_source",

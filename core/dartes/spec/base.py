@@ -4,6 +4,7 @@ It knows pydantic and nothing of the fields themselves. A description, a mutabil
 each field, because the CRD, the messages and the reference are all generated from the models.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -15,6 +16,8 @@ from pydantic_core import PydanticCustomError
 
 MUTABILITY_KEY = "x-dartes-mutability"
 CORE_TYPE_KEY = "x-dartes-core-type"
+UPWARDS_KEY = "x-dartes-upwards"
+SOURCE_KEY = "x-dartes-source"
 RULE_ERROR = "dartes_rule"
 
 Boolean = Annotated[bool, Strict()]
@@ -64,13 +67,16 @@ def about(
     max_length: int | None = None,
     pattern: str | None = None,
     core_type: str | None = None,
+    upwards: bool = False,
 ) -> Any:
-    """Describe a field: its meaning in plain words, when it may change, and its bounds."""
+    """Describe a field: its meaning in plain words, when and how it may change, and its bounds."""
     extra: dict[str, Any] = {}
     if mutability is not None:
         extra[MUTABILITY_KEY] = mutability.value
     if core_type is not None:
         extra[CORE_TYPE_KEY] = core_type
+    if upwards:
+        extra[UPWARDS_KEY] = True
     return Field(
         description=text,
         json_schema_extra=extra or None,
@@ -150,10 +156,35 @@ IntOrString = Annotated[
 ]
 """The one union that a CRD can express."""
 
+_QUANTITY = r"^\+?([0-9]+(\.[0-9]*)?|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]+)?$"
+
+
+def _quantity(value: Any) -> int | str:
+    amount = _int_or_string(value)
+    good = amount >= 0 if isinstance(amount, int) else re.fullmatch(_QUANTITY, amount)
+    if not good:
+        raise PydanticCustomError("quantity", "not a quantity")
+    return amount
+
+
+Quantity = Annotated[
+    int | str,
+    PlainValidator(_quantity),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "integer", "minimum": 0},
+                {"type": "string", "maxLength": 256, "pattern": _QUANTITY},
+            ],
+            "x-kubernetes-int-or-string": True,
+        }
+    ),
+]
+"""An amount of a resource, as Kubernetes writes it; never negative."""
+
 SecretName = Annotated[str, Strict(), Field(min_length=1, max_length=253)]
 LabelKey = Annotated[str, Strict(), Field(min_length=1, max_length=317)]
 LabelValue = Annotated[str, Strict(), Field(max_length=63)]
-Quantity = IntOrString
 
 
 class SecretReference(SpecModel):

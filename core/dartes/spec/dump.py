@@ -1,12 +1,14 @@
 """Writes a job back as YAML with every default filled in, so that a run folder says what was run.
 
-Only honoured fields are written: the others hold defaults that nothing reads, and would be refused if loaded.
+Only honoured fields are written: the others hold defaults that nothing reads.
 """
 
+from functools import cache
 from pathlib import Path
 
 from pydantic import JsonValue
 
+from dartes.spec.fields import ITEM, entry_paths
 from dartes.spec.honoured import holds_honoured, is_honoured
 from dartes.spec.job import DartESJob
 from dartes.spec.source import Scheme, parse_source
@@ -16,7 +18,7 @@ _LOCAL_SOURCES = ("spec.model.source", "spec.dataset.source", "spec.evaluation.s
 
 
 def resolved_fields(job: DartESJob, base_dir: Path | None = None) -> dict[str, JsonValue]:
-    """Return a job as camelCase data, defaults filled in, fields that are not set left out.
+    """Return a job as camelCase data, defaults filled in, fields that are not set or empty left out.
 
     With `base_dir`, local paths are made absolute, so that the data means the same from any folder.
     """
@@ -34,19 +36,28 @@ def dump_job(job: DartESJob, base_dir: Path | None = None) -> str:
 
 
 def _honoured_part(value: JsonValue, path: tuple[str, ...], base_dir: Path | None) -> JsonValue:
-    if is_honoured(path):
-        if base_dir is not None and ".".join(path) in _LOCAL_SOURCES and isinstance(value, str):
-            source = parse_source(value)
-            if source.scheme is Scheme.FILE:
-                return str(source.path(base_dir).absolute())
-        return value
-    if isinstance(value, list):
-        return [_honoured_part(inner, (*path, "[]"), base_dir) for inner in value]
-    if isinstance(value, dict):
+    if isinstance(value, list) and (*path, ITEM) in _places_of_items():
+        return [_honoured_part(inner, (*path, ITEM), base_dir) for inner in value]
+    if isinstance(value, dict) and (not path or path in _places_of_items() or _holds_fields(path)):
         parts = {
             name: _honoured_part(inner, (*path, name), base_dir)
             for name, inner in value.items()
             if is_honoured((*path, name)) or holds_honoured((*path, name))
         }
-        return {name: part for name, part in parts.items() if part != {}}
+        # An empty list or map of a job is one that is not set. Inside Kubernetes' own types it is not.
+        return {name: part for name, part in parts.items() if part not in ({}, [])}
+    if base_dir is not None and ".".join(path) in _LOCAL_SOURCES and isinstance(value, str):
+        source = parse_source(value)
+        if source.scheme is Scheme.FILE:
+            return str(source.path(base_dir).absolute())
     return value
+
+
+def _holds_fields(path: tuple[str, ...]) -> bool:
+    return "properties" in entry_paths()[path].schema
+
+
+@cache
+def _places_of_items() -> frozenset[tuple[str, ...]]:
+    """Return the paths of list items that hold fields of their own."""
+    return frozenset(path[:-1] for path in entry_paths() if len(path) > 1 and path[-2] == ITEM)

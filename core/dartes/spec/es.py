@@ -55,6 +55,7 @@ class EsSpec(SpecModel):
             Mutability.SUSPENDED,
             ge=1,
             le=1_000_000,
+            upwards=True,
         ),
     ] = None
     epochs: Annotated[
@@ -64,6 +65,7 @@ class EsSpec(SpecModel):
             Mutability.SUSPENDED,
             ge=1,
             le=100_000,
+            upwards=True,
         ),
     ] = None
     antithetic: Annotated[

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from pydantic import JsonValue
+
 from dartes.spec.base import MUTABILITY_KEY
 from dartes.spec.job import DartESJob
 from dartes.spec.problems import Location
@@ -76,6 +78,20 @@ def schema_at(location: Location) -> Schema:
         else:
             schema = element(schema)
     return schema
+
+
+def is_default(schema: Schema, value: JsonValue) -> bool:
+    """True where a value is what the field holds anyway when it is left out.
+
+    An API server fills such values in; an empty list or map stands for one that is not set.
+    """
+    if value is None or (value in ([], {}) and schema.get("default") in (None, [], {})):
+        return True
+    if "properties" in schema and isinstance(value, Mapping):
+        known = schema["properties"]
+        return all(name in known and is_default(resolve(known[name]), inner) for name, inner in value.items())
+    default = schema.get("default")
+    return default is not None and value == default and isinstance(value, bool) == isinstance(default, bool)
 
 
 def key_bounds(location: Location) -> tuple[int, int]:

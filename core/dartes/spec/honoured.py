@@ -9,8 +9,26 @@ from dartes.spec.source import Scheme
 
 _DATASET = ("source", "split", "maxProblems", "columns")
 _TASK = ("kind", "prompt", "system", "answerFormat", "fitness", "auxiliaryWeight", "options")
+_PLACEMENT = (
+    "image",
+    "resources",
+    "nodeSelector",
+    "tolerations",
+    "affinity",
+    "topologySpreadConstraints",
+    "schedulerName",
+    "serviceAccountName",
+    "labels",
+    "annotations",
+    "env",
+    "envFrom",
+    "volumes",
+    "volumeMounts",
+    "imagePullSecrets",
+    "podTemplate",
+)
 
-HONOURED: tuple[str, ...] = (
+_HONOURED_EVERYWHERE = (
     "apiVersion",
     "kind",
     "metadata.name",
@@ -38,6 +56,41 @@ HONOURED: tuple[str, ...] = (
     "spec.checkpoint.keep",
     "spec.checkpoint.weights.everyIterations",
 )
+
+HONOURED_IN_A_CLUSTER: tuple[str, ...] = (
+    "metadata.namespace",
+    "metadata.labels",
+    "metadata.annotations",
+    "spec.suspend",
+    "spec.managedBy",
+    "spec.queueName",
+    "spec.priorityClassName",
+    "spec.activeDeadlineSeconds",
+    "spec.ttlSecondsAfterFinished",
+    "spec.startupDeadlineSeconds",
+    "spec.model.secretRef",
+    "spec.model.cache",
+    *(f"spec.{role}.{name}" for role in ("coordinator", "workers") for name in _PLACEMENT),
+    "spec.workers.minReplicas",
+    "spec.workers.maxReplicas",
+    "spec.workers.gpuResourceName",
+    "spec.workers.runtimeClassName",
+    "spec.workers.scaleDown",
+    "spec.failurePolicy.maxDisruptions",
+    "spec.checkpoint.volume",
+    "spec.checkpoint.retentionPolicy",
+    "spec.checkpoint.resumeFrom.jobName",
+    "spec.checkpoint.resumeFrom.claimName",
+    "spec.checkpoint.weights.destination",
+    "spec.export.destination",
+    "spec.export.secretRef",
+    "spec.export.iteration",
+    "spec.networkPolicy",
+    "spec.disruptionBudget",
+)
+"""Fields that mean something to a cluster alone: a run on one machine goes on without them, and says so."""
+
+HONOURED: tuple[str, ...] = (*_HONOURED_EVERYWHERE, *HONOURED_IN_A_CLUSTER)
 """Honoured fields; one that holds fields of its own stands for all of them."""
 
 HONOURED_VALUES: Mapping[str, tuple[str | int, ...]] = {
@@ -50,12 +103,15 @@ HONOURED_VALUES: Mapping[str, tuple[str | int, ...]] = {
 """Fields of which only some of the model's values are honoured."""
 
 HONOURED_SCHEMES: Mapping[str, tuple[Scheme, ...]] = {
-    "spec.model.source": (Scheme.FILE, Scheme.HUB, Scheme.BUILTIN),
+    "spec.model.source": (Scheme.FILE, Scheme.HUB, Scheme.BUILTIN, Scheme.PVC),
     "spec.dataset.source": (Scheme.FILE, Scheme.BUILTIN),
     "spec.evaluation.sets.[].dataset.source": (Scheme.FILE, Scheme.BUILTIN),
+    "spec.checkpoint.weights.destination": (Scheme.PVC,),
+    "spec.export.destination": (Scheme.PVC, Scheme.S3, Scheme.GCS, Scheme.HUB),
 }
 
 _PATHS = frozenset(tuple(path.split(".")) for path in HONOURED)
+_CLUSTER_PATHS = frozenset(tuple(path.split(".")) for path in HONOURED_IN_A_CLUSTER)
 
 
 def is_honoured(path: tuple[str, ...]) -> bool:
@@ -66,3 +122,13 @@ def is_honoured(path: tuple[str, ...]) -> bool:
 def holds_honoured(path: tuple[str, ...]) -> bool:
     """True where some field inside this one is honoured."""
     return any(honoured[: len(path)] == path for honoured in _PATHS)
+
+
+def is_for_a_cluster(path: tuple[str, ...]) -> bool:
+    """True where a field, or a field that holds it, is honoured by a cluster alone."""
+    return any(path[:length] in _CLUSTER_PATHS for length in range(1, len(path) + 1))
+
+
+def holds_fields_for_a_cluster(path: tuple[str, ...]) -> bool:
+    """True where some field inside this one is honoured by a cluster alone."""
+    return any(honoured[: len(path)] == path for honoured in _CLUSTER_PATHS)

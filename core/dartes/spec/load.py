@@ -1,12 +1,13 @@
-"""Loads a job file: bytes in, a checked job or every problem at once out.
+"""Loads a job, from a file or as an API server's object: a checked job or every problem at once comes out.
 
-It reads one file and the list of installed tasks. Whether the model and the data set exist is for those who
-open them.
+It reads one file at most, and the list of installed tasks. Whether the model and the data set exist is for
+those who open them.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from pydantic import JsonValue, ValidationError
 from pydantic_core import ErrorDetails
@@ -16,12 +17,13 @@ from dartes.spec.checks import warnings_for
 from dartes.spec.job import DartESJob
 from dartes.spec.messages import KEY_MARK, explain, involved_locations, refusals
 from dartes.spec.problems import FieldProblem, InvalidJobError, Location, path_text, show
-from dartes.spec.supported import unsupported
+from dartes.spec.supported import cluster_fields, unsupported
 from dartes.spec.yaml_text import YamlDocument, YamlTextError, read_yaml
 
 MOST_BYTES = 1024 * 1024
 # Each round uncovers problems that the ones before it hid; rules depend on one another less deeply than this.
 _ROUNDS = 4
+_MOST_LISTED = 12
 
 
 @dataclass(frozen=True)
@@ -51,8 +53,46 @@ def parse_job_text(text: str, source_name: str, base_dir: Path) -> LoadedJob:
             source_name,
             document.line_of(()),
         )
-    refused = tuple(unsupported(document.value))
-    job, found = _validate(document.value, {location for location, _ in refused})
+    job = _checked(document.value, document, source_name)
+    return LoadedJob(job, (*warnings_for(job.spec), *_ignored_here(document.value)), base_dir)
+
+
+def job_from_object(found: Mapping[str, Any]) -> LoadedJob:
+    """Check a job as the API server gives it, by the same rules and in the same words as a job file.
+
+    Status and all metadata but name and namespace are set aside. Relative paths start at `/`, for no file is
+    opened by whoever asks. A kind of task that is not installed here may be in an image of the job's own.
+
+    Raises
+    ------
+    InvalidJobError
+        All problems at once.
+    """
+    metadata = found.get("metadata", {})
+    kept = {name: metadata[name] for name in ("name", "namespace") if name in metadata}
+    value: dict[str, JsonValue] = {
+        **{name: found[name] for name in ("apiVersion", "kind", "spec") if name in found},
+        "metadata": kept,
+    }
+    spec = value.get("spec")
+    own_images = isinstance(spec, Mapping) and any(
+        isinstance(role := spec.get(name), Mapping) and role.get("image")
+        for name in ("coordinator", "workers")
+    )
+    job = _checked(
+        value,
+        YamlDocument(value, {}, ()),
+        f"DartESJob {kept.get('namespace', '')}/{kept.get('name', '')}",
+        any_kind=own_images,
+    )
+    return LoadedJob(job, tuple(warnings_for(job.spec)), Path("/"))
+
+
+def _checked(
+    value: dict[str, JsonValue], document: YamlDocument, source_name: str, *, any_kind: bool = False
+) -> DartESJob:
+    refused = tuple(unsupported(value, any_kind=any_kind))
+    job, found = _validate(value, {location for location, _ in refused})
     for location, message in refused:
         # How to use a field rightly is no help where it can't be used at all.
         found.forget(location)
@@ -61,7 +101,16 @@ def parse_job_text(text: str, source_name: str, base_dir: Path) -> LoadedJob:
         found.add(location, f"given twice, first in line {first}; keep one of them", line)
     if job is None or found.messages:
         raise InvalidJobError(_problems(found, document), source_name)
-    return LoadedJob(job, tuple(warnings_for(job.spec)), base_dir)
+    return job
+
+
+def _ignored_here(value: JsonValue) -> Iterator[str]:
+    """Name, in one line, the fields that only a cluster acts on."""
+    paths = list(cluster_fields(value))
+    if paths:
+        listed = ", ".join(paths[:_MOST_LISTED])
+        more = len(paths) - _MOST_LISTED
+        yield f"ignored outside a cluster: {listed}" + (f" and {more} more" if more > 0 else "")
 
 
 def _read(path: Path) -> str:

@@ -64,6 +64,8 @@ def explain(error: ErrorDetails) -> str:
     advice = ADVICE.get(".".join(pattern_path(location)), "")
     if kind == "missing":
         return _join("required, but not set", advice or _first_sentence(schema))
+    if kind == "quantity":
+        return f"{show(value)} is not a quantity; write for example 4, 500m or 20Gi"
     if kind in _NOT_A:
         return _join(f"{show(value)} is not {_NOT_A[kind]}", _allowed(schema), _type_fix(kind, value))
     if kind in _BOUNDS:
@@ -124,7 +126,7 @@ def _type_fix(kind: str, value: object) -> str:
         words = {"true": "true", "yes": "true", "on": "true", "false": "false", "no": "false", "off": "false"}
         meaning = words.get(value.strip().lower())
         return f"write {meaning} without quotes" if meaning else ""
-    if kind == "string_type" and isinstance(value, bool | int | float):
+    if kind in ("string_type", "int_or_string") and isinstance(value, bool | int | float):
         return "put it in quotes"
     if kind == "tuple_type" and isinstance(value, str | int | float):
         return f"write [{value}]" if len(str(value)) < 40 else "put it in brackets"

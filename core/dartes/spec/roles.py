@@ -28,6 +28,11 @@ from dartes.spec.base import (
 SUSPENDED = Mutability.SUSPENDED
 ANY_TIME = Mutability.ANY_TIME
 
+NO_HOST_PATH = (
+    "hostPath reaches the files of a node: mount a persistentVolumeClaim, an image or an emptyDir instead"
+)
+NO_TOKEN = "training pods hold no API token: remove serviceAccountToken"
+
 CoreObject = Annotated[dict[Annotated[str, Strict(), Field(max_length=317)], JsonValue], Field(max_length=64)]
 ResourceMap = dict[Annotated[str, Strict(), Field(min_length=1, max_length=317)], Quantity]
 
@@ -150,6 +155,17 @@ class PodPlacement(SpecModel):
         ),
     ] = Field(default_factory=dict)
 
+    def rules(self) -> Iterator[Refusal]:
+        for position, volume in enumerate(self.volumes):
+            if "hostPath" in volume:
+                yield Refusal(f"volumes[{position}].hostPath", NO_HOST_PATH)
+            projected = volume.get("projected")
+            sources = projected.get("sources") if isinstance(projected, dict) else None
+            for at, source in enumerate(sources if isinstance(sources, list) else ()):
+                if isinstance(source, dict) and "serviceAccountToken" in source:
+                    where = f"volumes[{position}].projected.sources[{at}].serviceAccountToken"
+                    yield Refusal(where, NO_TOKEN)
+
 
 class CoordinatorSpec(PodPlacement):
     """The coordinator's pod."""
@@ -200,6 +216,7 @@ class WorkersSpec(PodPlacement):
     scale_down: Annotated[ScaleDownSpec, about("How workers leave.", ANY_TIME)] = ScaleDownSpec()
 
     def rules(self) -> Iterator[Refusal]:
+        yield from super().rules()
         if self.min_replicas > self.max_replicas:
             yield Refusal(
                 "min_replicas",

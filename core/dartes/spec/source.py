@@ -11,8 +11,11 @@ from pathlib import Path
 from typing import Annotated
 from urllib.parse import unquote
 
-from pydantic import AfterValidator, Field, Strict
-from pydantic_core import PydanticCustomError
+from pydantic import AfterValidator, Field, GetJsonSchemaHandler, Strict
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, PydanticCustomError
+
+from dartes.spec.base import SOURCE_KEY
 
 SOURCE_ERROR = "dartes_source"
 _HUB_PART = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,95}")
@@ -89,5 +92,20 @@ def _spelt_as_source(text: str) -> str:
     return text
 
 
-SourceText = Annotated[str, Strict(), Field(max_length=1024), AfterValidator(_spelt_as_source)]
+class _Marked:
+    """Marks a source in the JSON schema; unlike a field's own extras, a field's description can't undo it."""
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        return {**handler(schema), SOURCE_KEY: True}
+
+
+SourceText = Annotated[
+    str,
+    Strict(),
+    Field(max_length=1024),
+    AfterValidator(_spelt_as_source),
+    _Marked(),
+]
 """A source as text, checked for its spelling."""

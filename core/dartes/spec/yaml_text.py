@@ -111,20 +111,29 @@ def read_yaml(text: str) -> YamlDocument:
     return YamlDocument(value, lines, tuple(duplicates))
 
 
-def write_yaml(value: Mapping[str, JsonValue]) -> str:
-    """Return a map as YAML text, in the order given; `read_yaml` reads the same value back."""
+def write_yaml(value: Mapping[str, JsonValue], *, dense: bool = False) -> str:
+    """Return a map as YAML text, in the order given; `read_yaml` reads the same value back.
+
+    `dense` puts a map or list that holds plain values only on one line, however long.
+    """
     yaml = YAML(typ="safe", pure=True)
     yaml.Representer = _Representer
-    yaml.default_flow_style = False
+    yaml.default_flow_style = None if dense else False
     yaml.sort_base_mapping_type_on_output = False  # type: ignore[assignment]  # annotated as None
-    yaml.width = 110
+    yaml.width = 10_000 if dense else 110
     stream = StringIO()
     yaml.dump(value, stream)
     return stream.getvalue()
 
 
 class _Representer(SafeRepresenter):
-    """Quotes a text that the core schema would read as something else; keeps the lines of a long one."""
+    """Quotes a text that the core schema would read as something else; keeps the lines of a long one.
+
+    What is held in several places is written out in each: not every reader knows aliases.
+    """
+
+    def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002  # the name is the library's
+        return True
 
     def represent_str(self, data: str) -> Any:
         style = None

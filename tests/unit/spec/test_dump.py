@@ -35,9 +35,28 @@ def test_defaults_are_filled_in_and_what_is_not_honoured_is_left_out(load: Load)
     assert data["spec"]["es"]["sigma"] == 0.001
     assert data["spec"]["es"]["servedDtype"] == "Float32"
     assert data["spec"]["generation"]["maxNewTokens"] == 1024
-    assert "coordinator" not in data["spec"]
-    assert "minReplicas" not in data["spec"]["workers"]
-    assert "export" not in data["spec"]
+    assert data["spec"]["workers"]["minReplicas"] == 1
+    assert data["spec"]["suspend"] is False
+    for unset in ("coordinator", "export", "monitoring", "queueName"):
+        assert unset not in data["spec"]
+    for unset in ("engineOptions", "tolerations", "nodeSelector", "resources", "image"):
+        assert unset not in data["spec"]["workers"]
+
+
+def test_what_is_empty_inside_a_kubernetes_type_is_kept(load: Load) -> None:
+    role = {
+        "volumes": [{"name": "scratch", "emptyDir": {}}],
+        "affinity": {"podAffinity": {}},
+        "podTemplate": {"spec": {"initContainers": []}},
+        "tolerations": [],
+    }
+    job = load({"spec.coordinator": role}).job
+    data: Any = resolved_fields(job)
+    del role["tolerations"]
+    assert data["spec"]["coordinator"] == role
+    assert again(job).spec == job.spec.model_copy(
+        update={"es": job.spec.es.model_copy(update={"served_dtype": job.spec.served_type})}
+    )
 
 
 def test_everything_that_was_set_comes_back(load: Load) -> None:

@@ -90,6 +90,17 @@ def test_an_invalid_job_is_the_users_mistake() -> None:
             "My.Job",
             "no dots, at most 40 characters (room for -worker-1023-9); for example my-job",
         ),
+        (
+            "spec.workers.resources.limits",
+            {"memory": "lots"},
+            "'lots' is not a quantity; write for example 4, 500m or 20Gi",
+        ),
+        ("spec.workers.resources.limits", {"cpu": -1}, "-1 is not a quantity"),
+        (
+            "spec.workers.resources.requests",
+            {"cpu": 0.5},
+            "0.5 is not an integer or a text; allowed: an integer or a text; put it in quotes",
+        ),
         ("metadata.name", "x" * 41, "too long (41 characters); allowed: 1 to 40 characters"),
         ("metadata.name", "9lives", "beginning with a letter"),
         ("apiVersion", "dartes.dev/v1", "allowed: dartes.dev/v1alpha1"),
@@ -172,6 +183,31 @@ def test_names_of_evaluation_sets_differ(problems: Problems) -> None:
     dataset = {"source": "builtin://addition"}
     found = problems({"spec.evaluation.sets": [{"name": "a", "dataset": dataset}] * 2})
     assert found == {"spec.evaluation.sets[1].name": "'a' already names sets[0]; give every set its own name"}
+
+
+def test_volumes_that_reach_the_node_or_the_api_are_refused(problems: Problems) -> None:
+    token = {"sources": [{"secret": {"name": "x"}}, {"serviceAccountToken": {"path": "token"}}]}
+    found = problems(
+        {
+            "spec.workers.volumes": [
+                {"name": "a", "emptyDir": {}},
+                {"name": "b", "hostPath": {"path": "/"}},
+                {"name": "c", "projected": token},
+            ]
+        }
+    )
+    assert found == {
+        "spec.workers.volumes[1].hostPath": "hostPath reaches the files of a node: mount a "
+        "persistentVolumeClaim, an image or an emptyDir instead",
+        "spec.workers.volumes[2].projected.sources[1].serviceAccountToken": "training pods hold no API "
+        "token: remove serviceAccountToken",
+    }
+
+
+@pytest.mark.parametrize("amount", [0, 4, "4", "0.5", "500m", "20Gi", "1e3", "1.5G", "100k", "+1", ".5"])
+def test_amounts_are_read_as_kubernetes_writes_them(load: Load, amount: object) -> None:
+    limits = load({"spec.coordinator.resources": {"limits": {"cpu": amount}}}).job.spec.coordinator.resources
+    assert limits.limits == {"cpu": amount}
 
 
 def test_a_batch_larger_than_the_problems_taken_is_refused(problems: Problems) -> None:

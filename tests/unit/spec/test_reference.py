@@ -38,8 +38,10 @@ def test_the_page_names_its_command_and_every_field(capsys: pytest.CaptureFixtur
         "| `spec.es.iterations` | integer, 1 to 1000000 |  | S | yes |",
         "| `spec.model.dtype` | Float32 or BFloat16 or Float16 | `BFloat16` | I | yes |",
         "| `spec.workers.engine` | Transformers or VLLM | `Transformers` | S | only `Transformers` |",
-        "| `spec.queueName` | a text of at most 253 characters |  | S | not yet |",
-        "| `spec.workers.tolerations` | a list of at most 32 Toleration |  | S | not yet |",
+        "| `spec.queueName` | a text of at most 253 characters |  | S | in a cluster |",
+        "| `spec.workers.tolerations` | a list of at most 32 Toleration |  | S | in a cluster |",
+        "| `spec.monitoring.podMonitor` | true or false | `false` | M | not yet |",
+        "| `spec.export.destination` | a text of at most 1024 characters | *required* | M | only `pvc://`, ",
     ],
 )
 def test_a_row_says_type_bounds_default_mutability_and_support(row: str) -> None:

@@ -5,41 +5,36 @@ from importlib.metadata import EntryPoint, EntryPoints
 from typing import Any
 
 import pytest
+from pydantic.alias_generators import to_camel
 
 from dartes.spec import LoadedJob, supported
 from dartes.spec.fields import entries, entry_paths
-from dartes.spec.honoured import HONOURED, HONOURED_SCHEMES, HONOURED_VALUES, holds_honoured, is_honoured
+from dartes.spec.honoured import (
+    HONOURED,
+    HONOURED_SCHEMES,
+    HONOURED_VALUES,
+    holds_honoured,
+    is_for_a_cluster,
+    is_honoured,
+)
+from dartes.spec.roles import PodPlacement
 
 Load = Callable[[dict[str, Any]], LoadedJob]
 Problems = Callable[[dict[str, Any]], dict[str, str]]
 NOT_YET = "not supported yet by this version; remove it"
+MAPS = ("nodeSelector", "labels", "annotations")
 HELD_OUT = {"name": "held-out", "dataset": {"source": "builtin://addition", "split": "test"}}
 
 
 @pytest.mark.parametrize(
     ("path", "value"),
     [
-        ("metadata.namespace", "team"),
-        ("spec.suspend", True),
-        ("spec.queueName", "gpu"),
-        ("spec.model.secretRef", {"name": "hub"}),
-        ("spec.model.cache", {"claimName": "models"}),
         ("spec.dataset.config", "main"),
+        ("spec.dataset.secretRef", {"name": "hub"}),
         ("spec.dataset.filters", {"level": ["3"]}),
         ("spec.task.passThreshold", 0.5),
         ("spec.evaluation.logCompletions", 3),
-        ("spec.coordinator", {"image": "x"}),
-        ("spec.workers.minReplicas", 1),
-        ("spec.workers.maxReplicas", 4),
         ("spec.workers.engineOptions", {"maxModelLen": 10}),
-        ("spec.workers.env", [{"name": "A", "value": "b"}]),
-        ("spec.workers.scaleDown", {"drainSeconds": 5}),
-        ("spec.failurePolicy.maxDisruptions", 3),
-        ("spec.checkpoint.volume", {"size": "1Gi"}),
-        ("spec.checkpoint.resumeFrom", {"jobName": "other"}),
-        ("spec.export", {"destination": "pvc://a/b"}),
-        ("spec.networkPolicy", {"mode": "Strict"}),
-        ("spec.disruptionBudget", "BlockVoluntary"),
         ("spec.monitoring", {"podMonitor": True}),
     ],
 )
@@ -49,8 +44,30 @@ def test_a_field_that_nothing_honours_is_refused_by_name(
     assert problems({path: value}) == {path: NOT_YET}
 
 
-def test_a_default_written_out_is_refused_too_because_nothing_honours_it(problems: Problems) -> None:
-    assert problems({"spec.suspend": False}) == {"spec.suspend": NOT_YET}
+def test_part_of_a_field_may_be_honoured_and_the_rest_refused(problems: Problems) -> None:
+    found = problems({"spec.checkpoint.resumeFrom": {"jobName": "other", "iteration": 3}})
+    assert found == {"spec.checkpoint.resumeFrom.iteration": NOT_YET}
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("spec.monitoring", {"podMonitor": False}),
+        ("spec.dataset.filters", {}),
+        ("spec.evaluation.logCompletions", 0),
+        ("spec.workers.engineOptions", {"tensorParallelSize": 1, "gpuMemoryUtilization": 0.9}),
+        ("spec.workers.engineOptions", {}),
+    ],
+)
+def test_a_default_written_out_changes_nothing_and_is_not_refused(
+    load: Load, path: str, value: object
+) -> None:
+    assert load({path: value}).job.spec == load({}).job.spec
+
+
+def test_a_value_of_another_type_is_no_default(problems: Problems) -> None:
+    assert "spec.evaluation.logCompletions" in problems({"spec.evaluation.logCompletions": False})
+    assert "spec.workers.engineOptions" in problems({"spec.workers.engineOptions": {"batchInvariant": 0}})
 
 
 def test_a_field_that_is_null_is_not_refused(load: Load) -> None:
@@ -71,12 +88,22 @@ def test_a_field_that_is_null_is_not_refused(load: Load) -> None:
         (
             {"spec.model.source": "s3://bucket/model"},
             "spec.model.source",
-            "allowed: file://, hf://, builtin:// or a",
+            "allowed: file://, hf://, builtin://, pvc:// or a local path",
         ),
         (
             {"spec.dataset.source": "hf://datasets/openai/gsm8k"},
             "spec.dataset.source",
-            "allowed: file://, builtin://",
+            "allowed: file://, builtin:// or a local path",
+        ),
+        (
+            {"spec.checkpoint.weights": {"everyIterations": 5, "destination": "s3://bucket/weights"}},
+            "spec.checkpoint.weights.destination",
+            "allowed: pvc://",
+        ),
+        (
+            {"spec.export.destination": "models/out"},
+            "spec.export.destination",
+            "allowed: pvc://, s3://, gs:// or hf://",
         ),
         (
             {"spec.evaluation.sets": [HELD_OUT | {"samples": 4, "temperature": 1.0}]},
@@ -175,5 +202,42 @@ def test_every_field_is_honoured_or_refused_and_never_both() -> None:
         assert not (is_honoured(entry.path) and not is_honoured((*entry.path, "inner")))
     honoured = {entry.text for entry in entries() if is_honoured(entry.path)}
     assert "spec.es.sigma" in honoured
-    assert "spec.workers.minReplicas" not in honoured
-    assert not holds_honoured(("spec", "coordinator"))
+    assert "spec.workers.minReplicas" in honoured
+    assert "spec.dataset.config" not in honoured
+    assert not holds_honoured(("spec", "monitoring"))
+
+
+def test_fields_for_a_cluster_are_taken_and_named_in_one_line(load: Load) -> None:
+    (warning,) = load(
+        {
+            "metadata.namespace": "team",
+            "spec.suspend": True,
+            "spec.managedBy": "dartes.dev/operator",
+            "spec.workers.resources": {"limits": {"memory": "4Gi"}},
+            "spec.workers.replicas": 2,
+            "spec.coordinator": {"nodeSelector": {"pool": "cpu"}, "tolerations": []},
+            "spec.export.destination": "pvc://results/model",
+        }
+    ).warnings
+    assert warning == (
+        "ignored outside a cluster: metadata.namespace, spec.suspend, spec.workers.resources, "
+        "spec.coordinator.nodeSelector, spec.export.destination"
+    )
+
+
+def test_a_long_list_of_ignored_fields_is_cut_short(load: Load) -> None:
+    names = ("image", "schedulerName", "serviceAccountName")
+    both = {f"spec.{role}.{name}": "x" for role in ("coordinator", "workers") for name in names}
+    more = {f"spec.{role}.{name}": {"a": "b"} for role in ("coordinator", "workers") for name in MAPS}
+    (warning,) = load(both | more | {"spec.suspend": True}).warnings
+    assert warning.endswith(" and 1 more")
+
+
+def test_a_job_without_fields_for_a_cluster_has_no_such_line(load: Load) -> None:
+    assert load({"spec.suspend": False, "spec.queueName": None, "spec.export": None}).warnings == ()
+
+
+def test_every_field_of_a_pod_s_placement_is_honoured_for_both_roles() -> None:
+    for name in PodPlacement.model_fields:
+        for role in ("coordinator", "workers"):
+            assert is_for_a_cluster(("spec", role, to_camel(name)))
