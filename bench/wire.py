@@ -48,8 +48,7 @@ class Counted:
 @contextmanager
 def child(name: str, module: str, folder: RunFolder, *arguments: str) -> Iterator[Child]:
     """A process of the run, ended with the block."""
-    words = ["--run-dir", str(folder.path), *arguments]
-    process = Child(name, module, words, folder.logs / f"{name}.log", {"OMP_NUM_THREADS": "1"})
+    process = Child(name, module, arguments, folder.logs / f"{name}.log", {"OMP_NUM_THREADS": "1"})
     try:
         yield process
     finally:
@@ -70,6 +69,7 @@ def count(iterations: int, scratch: Path) -> Counted:
                 "coordinator",
                 "dartes_coordinator",
                 folder,
+                *("--run-dir", str(folder.path)),
                 *("--listen", "127.0.0.1:0", "--tls", str(folder.tls / tls.Role.COORDINATOR.value)),
             )
         )
@@ -77,8 +77,11 @@ def count(iterations: int, scratch: Path) -> Counted:
         for index in range(WORKERS):
             address = ("--coordinator", f"127.0.0.1:{proxy.port}")
             keys = ("--tls", str(folder.tls / tls.Role.WORKER.value))
+            job_words = ("--job", str(folder.job), "--snapshots", str(folder.snapshots))
             name = f"worker-{index}"
-            stack.enter_context(child(name, "dartes_worker", folder, *address, *keys, "--name", name))
+            stack.enter_context(
+                child(name, "dartes_worker", folder, *address, *keys, *job_words, "--name", name)
+            )
         at_commit = _watch(coordinator, folder, proxy)
     payload = tuple(int(it["wire_bytes"]) for it in finished_run(folder).beside)
     if len(at_commit) != iterations:

@@ -110,6 +110,10 @@ class LeaseTable:
         """Workers that are at a task now."""
         return tuple(self._held.get(task, ()))
 
+    def all_holders(self) -> frozenset[str]:
+        """Workers that are at some task now."""
+        return frozenset(worker for holders in self._held.values() for worker in holders)
+
     def take(self, worker: str, now: float) -> Grant | None:
         """The next task for a worker: a waiting one, else a slow one of somebody else's, else None."""
         # A worker that asks again has given up what it held, for instance after a reconnect.

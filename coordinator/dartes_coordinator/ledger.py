@@ -14,6 +14,7 @@ from dartes.difficulty import score
 from dartes.journal import JournalHeader
 from dartes.state import StoredSnapshot
 from dartes_coordinator.faults import FaultPlan, FaultPoint
+from dartes_coordinator.observer import Observer
 from dartes_coordinator.outputs import Outputs
 from dartes_coordinator.plan import BACKUP_EVERY, RunPlan
 from dartes_coordinator.progress import Progress
@@ -35,10 +36,17 @@ class Ledger:
         self._outputs = outputs
         self._progress = progress
         self._faults = faults
+        self.observer = Observer()
+        """Told of each committed iteration."""
         self._attestations: list[Attestation] = []
         self._events: list[Event] = []
         self._is_recorded_as_done = False
         self._commit_seconds: float | None = None
+
+    @property
+    def incarnation(self) -> int:
+        """Of the coordinator that writes."""
+        return self._store.incarnation
 
     def event(self, reason: str, text: str) -> None:
         """Tell people something: in the log now, in the store with the next transaction."""
@@ -106,10 +114,17 @@ class Ledger:
         self._progress.evaluated(evaluations)
         self._progress.committed(stored, batch, scored)
         round_.committed = True
-        self._outputs.append(stored, batch, scored, evaluations)
+        line = self._outputs.append(stored, batch, scored, evaluations)
         if self._progress.iteration % BACKUP_EVERY == 0:
             self._outputs.back_up(self._store, self._progress.iteration, self._plan.keep)
         self._commit_seconds = time.perf_counter() - began
+        self.observer.committed(line, scored, self._commit_seconds)
+        log.info(
+            "iteration %d committed: pass rate %.3f, in %.3f s",
+            self._progress.iteration,
+            line["pass_rate"],
+            line["seconds"],
+        )
 
     def finish(self, weight_digest: str) -> None:
         """Record that the run is done, then write its summary and a last backup."""

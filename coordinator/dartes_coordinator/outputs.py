@@ -49,11 +49,13 @@ class Outputs:
 
     def append(
         self, stored: StoredIteration, batch: Batch, scored: Scored, evaluations: list[StoredEvaluation]
-    ) -> None:
-        """Extend journal and metrics by a committed iteration."""
-        self._metrics.append(_line(metrics_of(stored, batch, scored, evaluations)))
+    ) -> dict[str, Any]:
+        """Extend journal and metrics by a committed iteration; returns its line of the metrics."""
+        line = metrics_of(stored, batch, scored, evaluations)
+        self._metrics.append(_line(line))
         self._tolerating_full_disk(lambda: self._extend_journal(JournalRow.decode(stored.row)))
         self._tolerating_full_disk(self._extend_metrics)
+        return line
 
     def finish(self, name: str, settings: AlgorithmSettings) -> None:
         """Write what still waits, and the summary. Raises StoreFullError."""

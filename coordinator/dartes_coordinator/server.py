@@ -9,13 +9,14 @@ from typing import Any
 
 import grpc
 
-from dartes.errors import ConfigurationError, DartesError, ExitCode
+from dartes.errors import ConfigurationError, ExitCode
 from dartes.rpc.channel import SERVER_OPTIONS, server_credentials
 from dartes.rpc.tls import Credentials
 from dartes.state import RunFolder
 from dartes.v1 import control_pb2_grpc, population_pb2_grpc
 from dartes_coordinator.coordinator import Coordinator
 from dartes_coordinator.full_disk import full_disk_named
+from dartes_coordinator.observer import Observer
 from dartes_coordinator.service import Service
 
 log = logging.getLogger(__name__)
@@ -57,8 +58,11 @@ async def serve(
     address: str,
     credentials: Credentials,
     clock: Callable[[], float] = time.monotonic,
+    observer: Observer | None = None,
 ) -> int:
-    """Serve until the run is done, SIGTERM or a failure; returns the exit code, raises what is a bug."""
+    """Serve until the run is done or SIGTERM; returns the exit code, raises what ended it otherwise."""
+    observer = observer or Observer()
+    coordinator.run.ledger.observer = observer
     stop = asyncio.Event()
     failures: list[Exception] = []
 
@@ -69,10 +73,12 @@ async def serve(
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    service = Service(coordinator, clock, fail)
+    service = Service(coordinator, clock, fail, observer)
     server, port = await start_server(service, address, credentials)
     _announce(folder, f"{address.rpartition(':')[0]}:{port}")
     log.info("incarnation %d listens on port %d", coordinator.incarnation, port)
+    observer.listening()
+    observer.turned(coordinator.run)
     watch = asyncio.create_task(service.watch())
     until_done = asyncio.create_task(_until_done(coordinator))
     stopped = asyncio.create_task(stop.wait())
@@ -86,18 +92,11 @@ async def serve(
         await asyncio.gather(*tasks, return_exceptions=True)
         await server.stop(grace=STOP_SECONDS)
     if failures:
-        return _exit_code(failures[0])
+        raise failures[0]
     if coordinator.done:
         return ExitCode.DONE
     log.info("told to stop; everything committed is kept")
     return ExitCode.DRAINED
-
-
-def _exit_code(error: Exception) -> int:
-    if isinstance(error, DartesError):
-        log.error("%s", error)
-        return error.exit_code
-    raise error
 
 
 async def _until_done(coordinator: Coordinator) -> None:

@@ -19,6 +19,7 @@ from dartes.v1 import control_pb2, population_pb2
 from dartes_coordinator.coordinator import LONG_POLL_SECONDS, Coordinator
 from dartes_coordinator.errors import RefusedError, ReportError, StaleError
 from dartes_coordinator.full_disk import UnwritableError
+from dartes_coordinator.observer import Observer
 
 log = logging.getLogger(__name__)
 
@@ -40,8 +41,13 @@ class Service:
     """
 
     def __init__(
-        self, coordinator: Coordinator, clock: Callable[[], float], fail: Callable[[Exception], None]
+        self,
+        coordinator: Coordinator,
+        clock: Callable[[], float],
+        fail: Callable[[Exception], None],
+        observer: Observer | None = None,
     ) -> None:
+        self._observer = observer or Observer()
         self._coordinator = coordinator
         self._clock = clock
         self._fail = fail
@@ -59,7 +65,7 @@ class Service:
 
     async def Session(self, requests: AsyncIterator[Any], context: Any) -> AsyncIterator[Message]:  # noqa: N802
         """Presence of a worker for as long as the stream lives."""
-        await _require_role(context, Role.WORKER)
+        await self._require_role(context, Role.WORKER)
         workers = self._coordinator.workers
         session, name = workers.open_session(), None
         try:
@@ -76,7 +82,7 @@ class Service:
 
     async def Lease(self, request: population_pb2.LeaseRequest, context: Any) -> Message:  # noqa: N802
         """Long poll: answers as soon as there is something to do."""
-        await _require_role(context, Role.WORKER)
+        await self._require_role(context, Role.WORKER)
         started = now = self._clock()
         await self._guard(context, partial(self._coordinator.asked, request, now))
         while True:
@@ -127,7 +133,7 @@ class Service:
 
     async def Status(self, _: control_pb2.StatusRequest, context: Any) -> Message:  # noqa: N802
         """Where the run stands."""
-        await _require_role(context, Role.CONTROL)
+        await self._require_role(context, Role.CONTROL)
         return await self._guard(context, self._coordinator.status)
 
     # Edges -----------------------------------------------------------------------------------------
@@ -170,10 +176,11 @@ class Service:
             for worker in self._coordinator.workers.silent(now):
                 self._coordinator.lost(worker)
         self._coordinator.retry(now)
+        self._observer.turned(self._coordinator.run)
         self._notify()
 
     async def _answer(self, request: Message, context: Any, call: Callable[[], Message]) -> Message:
-        await _require_role(context, Role.WORKER)
+        await self._require_role(context, Role.WORKER)
         reply = await self._guard(context, call)
         self._count(request, reply)
         self._notify()
@@ -181,22 +188,36 @@ class Service:
 
     async def _guard(self, context: Any, call: Callable[[], Reply]) -> Reply:
         if self._failed or self._closing.is_set():
-            await _abort(context, grpc.StatusCode.UNAVAILABLE, "the coordinator is going down")
+            await self._abort(context, grpc.StatusCode.UNAVAILABLE, "the coordinator is going down")
         try:
             return call()
         except StaleError as error:
-            await _abort(context, grpc.StatusCode.ABORTED, str(error))
+            await self._abort(context, grpc.StatusCode.ABORTED, str(error))
         except ReportError as error:
-            await _abort(context, grpc.StatusCode.INVALID_ARGUMENT, str(error))
+            await self._abort(context, grpc.StatusCode.INVALID_ARGUMENT, str(error))
         except RefusedError as error:
             log.error("refused: %s", error)
-            await _abort(context, grpc.StatusCode.FAILED_PRECONDITION, str(error))
+            await self._abort(context, grpc.StatusCode.FAILED_PRECONDITION, str(error))
         except UnwritableError as error:
             # The run is paused, and the caller comes again.
-            await _abort(context, grpc.StatusCode.UNAVAILABLE, f"paused: {error}")
+            await self._abort(context, grpc.StatusCode.UNAVAILABLE, f"paused: {error}")
         except Exception as error:  # noqa: BLE001 - the outermost edge of a call: the process ends with it
             self._end(error)
-            await _abort(context, grpc.StatusCode.UNAVAILABLE, "the coordinator is going down")
+            await self._abort(context, grpc.StatusCode.UNAVAILABLE, "the coordinator is going down")
+
+    async def _require_role(self, context: Any, role: Role) -> None:
+        names = context.auth_context().get("x509_common_name", [])
+        if [name.decode() for name in names] != [role.value]:
+            await self._abort(
+                context,
+                grpc.StatusCode.PERMISSION_DENIED,
+                f"this call is for the role {role.value}, the certificate says other",
+            )
+
+    async def _abort(self, context: Any, code: grpc.StatusCode, text: str) -> NoReturn:
+        self._observer.refused(code.name)
+        await context.abort(code, text)
+        raise AssertionError("abort never returns")
 
     def _end(self, error: Exception) -> None:
         if not self._failed:
@@ -215,18 +236,3 @@ class Service:
 async def _next(requests: AsyncIterator[Any]) -> Any:
     """The next request of a stream; None at its end."""
     return await anext(requests, None)
-
-
-async def _abort(context: Any, code: grpc.StatusCode, text: str) -> NoReturn:
-    await context.abort(code, text)
-    raise AssertionError("abort never returns")
-
-
-async def _require_role(context: Any, role: Role) -> None:
-    names = context.auth_context().get("x509_common_name", [])
-    if [name.decode() for name in names] != [role.value]:
-        await _abort(
-            context,
-            grpc.StatusCode.PERMISSION_DENIED,
-            f"this call is for the role {role.value}, the certificate says other",
-        )

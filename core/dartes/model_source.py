@@ -1,12 +1,17 @@
-"""Turn `model.source` into a local folder: a built-in model, a path, or a model on the hub.
+"""Turn `model.source` into a local folder: a built-in model, a path, a mounted claim, or a model on the hub.
 
 Fetches what the hub has when asked for and says what to do when it can't; does not open the weights.
 """
 
+import os
 from pathlib import Path
 from typing import Final
 
 from dartes.errors import ConfigurationError, TransientError
+from dartes.logs import wants_json
+from dartes.pod import in_pod
+from dartes.pod_cache import from_shared_cache
+from dartes.pod_claims import claim_path
 from dartes.spec.source import Scheme, parse_source
 
 HUB_FILES: Final = ("*.json", "*.safetensors", "*.jinja", "*.model", "*.txt", "*.tiktoken")
@@ -19,7 +24,8 @@ def resolve_model(source: str, revision: str | None, base_dir: Path) -> Path:
     Parameters
     ----------
     source
-        `builtin://NAME`, `hf://org/name`, `file://path` or a path; relative paths start at `base_dir`.
+        `builtin://NAME`, `hf://org/name`, `pvc://claim/path` (in a cluster), `file://path` or a path;
+        relative paths start at `base_dir`.
     revision
         Branch, tag or commit for `hf://`; refused for other sources, which have no revisions.
     base_dir
@@ -46,11 +52,13 @@ def resolve_model(source: str, revision: str | None, base_dir: Path) -> Path:
         from dartes.builtin import builtin_model
 
         return builtin_model(place.rest)
-    if place.scheme is not Scheme.FILE:
+    if place.scheme not in {Scheme.FILE, Scheme.PVC}:
         raise ConfigurationError(
-            f"model.source = {source!r}: a local run takes builtin://NAME, hf://org/name, file://PATH or PATH"
+            f"model.source = {source!r}: must be builtin://NAME, hf://org/name, file://PATH, PATH or, in a "
+            "cluster, pvc://CLAIM/PATH"
         )
-    folder = place.path(base_dir)
+    in_claim = place.scheme is Scheme.PVC
+    folder = claim_path("model.source", place.rest) if in_claim else place.path(base_dir)
     if not folder.is_dir():
         hint = "" if "://" in source else "; a model on the hub is written hf://org/name"
         raise ConfigurationError(f"model.source = {source!r}: no folder {folder}{hint}")
@@ -58,6 +66,20 @@ def resolve_model(source: str, revision: str | None, base_dir: Path) -> Path:
 
 
 def _from_hub(repository: str, revision: str | None) -> Path:
+    if wants_json():
+        from huggingface_hub.utils.tqdm import disable_progress_bars
+
+        disable_progress_bars()  # they are no lines of a log
+    if not in_pod():
+        return _snapshot(repository, revision, offline=False)
+    # What of a cache is shared only the operator knows; in a cache of one's own the lock costs nothing.
+    home = Path(os.environ.get("HF_HOME") or Path.home() / ".cache" / "huggingface")
+    return from_shared_cache(
+        home, repository, revision, lambda wanted, offline: _snapshot(repository, wanted, offline)
+    )
+
+
+def _snapshot(repository: str, revision: str | None, offline: bool) -> Path:
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import (
         EntryNotFoundError,
@@ -75,7 +97,14 @@ def _from_hub(repository: str, revision: str | None) -> Path:
     if repository.count("/") != 1 or not all(repository.split("/")):
         raise ConfigurationError(f"{where}: must be hf://org/name")
     try:
-        return Path(snapshot_download(repository, revision=revision, allow_patterns=list(HUB_FILES)))
+        return Path(
+            snapshot_download(
+                repository,
+                revision=revision,
+                allow_patterns=list(HUB_FILES),
+                local_files_only=offline,
+            )
+        )
     except HFValidationError as error:
         raise ConfigurationError(f"{where}: must be hf://org/name ({error})") from error
     except GatedRepoError as error:

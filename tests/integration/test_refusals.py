@@ -117,7 +117,8 @@ def stranger(
     text = running.folder.job.read_text()
     assert old in text
     (folder / "job.yaml").write_text(text.replace(old, new) if old else text)
-    arguments = ["--coordinator", running.folder.endpoint.read_text(), "--run-dir", str(folder)]
+    arguments = ["--coordinator", running.folder.endpoint.read_text(), "--job", str(folder / "job.yaml")]
+    arguments += ["--snapshots", str(folder / "snapshots")]
     arguments += ["--tls", str(tls_folder or running.folder.tls / "worker"), "--name", "stranger"]
     log = folder / "log"
     with (

@@ -9,15 +9,21 @@ import logging
 from collections.abc import Sequence
 from pathlib import Path
 
-from dartes.checkpoint import CheckpointError, SnapshotError
 from dartes.errors import DartesError, ExitCode, TransientError
 from dartes.ids import Iteration
 from dartes.journal import JournalRow
 from dartes.v1 import population_pb2 as wire
-from dartes_worker.client import CoordinatorClient, IncarnationOverError, ReportRefusedError
+from dartes_worker.client import (
+    CoordinatorClient,
+    IncarnationOverError,
+    InterruptedWaitError,
+    ReportRefusedError,
+)
 from dartes_worker.evaluate import Sampling, evaluate
 from dartes_worker.master import MasterWeights
+from dartes_worker.observer import Observer
 from dartes_worker.setup import Equipment
+from dartes_worker.snapshots import newest_good, prune, snapshot_path
 from dartes_worker.timing import Stopwatch
 
 import numpy as np  # isort: skip
@@ -40,7 +46,14 @@ class ServedWeightsError(DartesError):
 class Agent:
     """One worker process."""
 
-    def __init__(self, client: CoordinatorClient, equipment: Equipment, snapshots: Path) -> None:
+    def __init__(
+        self,
+        client: CoordinatorClient,
+        equipment: Equipment,
+        snapshots: Path,
+        observer: Observer | None = None,
+    ) -> None:
+        self._observer = observer or Observer()
         self._client = client
         self._equipment = equipment
         self._snapshots = snapshots
@@ -56,18 +69,22 @@ class Agent:
         self._draining = False
 
     def drain(self) -> None:
-        """Leave after the present lease; safe in a signal handler."""
+        """Leave after the present lease; from another thread, at any time."""
         self._draining = True
         self._client.interrupt()
 
     def run(self) -> ExitCode:
         """Serve until the run is done or the worker is drained."""
-        while True:
+        while not self._draining:
             try:
                 self._register()
                 return self._serve()
             except IncarnationOverError as error:
                 log.info("%s; registering again", error)
+            except InterruptedWaitError:
+                break
+        log.info("drained")
+        return ExitCode.DRAINED
 
     # Joining ---------------------------------------------------------------------------------------
 
@@ -78,7 +95,7 @@ class Agent:
             request.weights.CopyFrom(self._version())
         response = self._client.register(request)
         header_hash = hashlib.sha256(response.journal_header).digest()
-        self._known_snapshots = sorted(response.snapshots, key=lambda s: -s.iteration)
+        self._known_snapshots = list(response.snapshots)
         if self._master is None or header_hash != self._header_hash:
             self._header_hash = header_hash
             self._rebuild()
@@ -89,33 +106,12 @@ class Agent:
         """Weights from the newest good snapshot or the base model; the journal brings them up to date."""
         self._master = None  # freed first, so that two masters never exist at once
         self._written = None  # what the engine holds was made from weights that are in doubt
-        self._master = self._from_snapshot() or MasterWeights.load(
-            self._equipment.checkpoint,
-            self._equipment.served,
-            self._header_hash,
-            threads=self._equipment.spec.workers.threads,
-        )
+        equipment, threads = self._equipment, self._equipment.spec.workers.threads
+        self._master = newest_good(
+            self._snapshots, self._known_snapshots, equipment.checkpoint, equipment.served, threads
+        ) or MasterWeights.load(equipment.checkpoint, equipment.served, self._header_hash, threads=threads)
         self._check_served()
         self._attest(rebuilt=True)
-
-    def _from_snapshot(self) -> MasterWeights | None:
-        for known in self._known_snapshots:
-            path = self._snapshots / known.file
-            try:
-                master = MasterWeights.load_snapshot(
-                    path,
-                    self._equipment.checkpoint,
-                    self._equipment.served,
-                    threads=self._equipment.spec.workers.threads,
-                )
-            except (CheckpointError, SnapshotError) as error:
-                log.warning("%s; trying an older one or the base model", error)
-                continue
-            if master.version.row_hash == known.row_hash and master.version.iteration == known.iteration:
-                log.info("starting from the snapshot of iteration %d", known.iteration)
-                return master
-            log.warning("%s: is of another run; not used", path)
-        return None
 
     def _check_served(self) -> None:
         """Write the parent and read it back where the engine reads it."""
@@ -160,7 +156,9 @@ class Agent:
         return ExitCode.DRAINED
 
     def _evaluate(self, leases: Sequence[wire.EvaluateLease]) -> None:
+        self._observer.told(leases[0].iteration)
         first, *more = [self._answer(lease) for lease in leases]
+        self._observer.evaluated([first, *more])
         self._report(leases[0].lease_id, leases[0].iteration, evaluate=first, more=more)
 
     def _answer(self, lease: wire.EvaluateLease) -> wire.EvaluateResult:
@@ -198,6 +196,7 @@ class Agent:
 
     def _catch_up(self, iteration: int) -> None:
         master = self._weights
+        self._observer.told(iteration)
         while master.version.iteration < iteration:
             with self._watch.part("wire"):
                 page = self._client.updates(master.version.iteration, PAGE_ROWS)
@@ -220,14 +219,16 @@ class Agent:
 
     def _snapshot(self, lease: wire.SnapshotLease) -> None:
         master = self._weights
-        self._snapshots.mkdir(parents=True, exist_ok=True)
-        path = self._snapshots / f"iteration-{lease.iteration:08d}.safetensors"
         try:
+            path = snapshot_path(self._snapshots, lease.iteration)
             digest = master.write_snapshot(path)
         except OSError as error:
             if error.errno not in {errno.ENOSPC, errno.EDQUOT}:
                 raise
-            raise TransientError(f"{path}: the disk is full ({error.strerror}); free some space") from error
+            raise TransientError(
+                f"{self._snapshots}: the disk is full ({error.strerror}); free some space"
+            ) from error
+        prune(self._snapshots, lease.iteration, self._equipment.spec.checkpoint.keep)
         self._report(
             lease.lease_id,
             lease.iteration,
@@ -273,6 +274,7 @@ class Agent:
             digest = self._weights.digest().total
         with self._watch.part("wire"):
             self._client.attest(self._version(), digest, rebuilt)
+        self._observer.attested(self._weights.version.iteration)
 
     @property
     def _weights(self) -> MasterWeights:

@@ -13,6 +13,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Final
 
+from dartes.noise.shipped_kernels import unpack_shipped_kernels
+
 _LOG: Final = logging.getLogger(__name__)
 
 _KERNELS: Final = "dartes.noise.kernel"
@@ -28,6 +30,7 @@ def prepare_kernels() -> None:
 
     Called before the model is loaded: what compiling needs for a moment is then no part of the worker's peak.
     """
+    unpack_shipped_kernels()
     import_module(_KERNELS)
     given_back = give_back_file_pages(_COMPILER)
     _LOG.debug("noise kernels are ready; %d MiB of the compiler given back", given_back >> 20)

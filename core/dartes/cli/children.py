@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from dartes.lifeline import VARIABLE
+from dartes.pod import FAREWELL
 
 _PREFIX = re.compile(r"^\d\d:\d\d:\d\d (?:ERROR|WARNING|INFO|CRITICAL) \S+ ")
 
@@ -62,7 +63,7 @@ class Child:
 
     def last_words(self) -> str:
         """The last error it logged, or the last line it printed, since it started."""
-        lines = self._lines()
+        lines = [line for line in self._lines() if FAREWELL not in line]
         errors = [line for line in lines if " ERROR " in line[:32]]
         words = errors[-1] if errors else (lines[-1] if lines else "it printed nothing")
         return _PREFIX.sub("", words)

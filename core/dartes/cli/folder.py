@@ -1,6 +1,5 @@
-"""Taking a run folder for a job: locked, compared with what is in it, the job written down."""
+"""Holding a run folder on this machine: its lock, its default place, and what its user is told to do."""
 
-import errno
 import fcntl
 import os
 import time
@@ -8,11 +7,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from dartes.errors import ConfigurationError, TransientError
-from dartes.spec.algorithm import compare_for_resume
-from dartes.spec.dump import dump_job
-from dartes.spec.load import LoadedJob, load_job
-from dartes.state import RunFolder
+from dartes.errors import ConfigurationError
+from dartes.spec.load import LoadedJob
+from dartes.state import RunFolder, takeover
 
 LOCK_SECONDS = 0.5
 """How long a held lock is asked for again: `dartes status` takes it for an instant to see whether it can."""
@@ -42,14 +39,11 @@ def locked(folder: RunFolder, pause: Callable[[float], object] = time.sleep) -> 
     TransientError
         The disk is full.
     """
+    takeover.prepare(folder, "give another --workdir")
     try:
-        folder.path.mkdir(parents=True, exist_ok=True)
-        _refuse_other_content(folder)
         descriptor = os.open(folder.lock, os.O_RDWR | os.O_CREAT, 0o644)
     except OSError as error:
-        if error.errno in {errno.ENOSPC, errno.EDQUOT}:
-            raise _full(folder) from error
-        raise ConfigurationError(f"{folder.path}: can't be used as a run folder: {error.strerror}") from error
+        raise takeover.unusable(folder, error) from error
     try:
         _lock(descriptor, folder, pause)
         os.ftruncate(descriptor, 0)
@@ -60,46 +54,13 @@ def locked(folder: RunFolder, pause: Callable[[float], object] = time.sleep) -> 
 
 
 def take_over(folder: RunFolder, job: LoadedJob) -> list[str]:
-    """Write the job into the locked folder, as new or as a continuation; returns what to tell the user.
-
-    Raises
-    ------
-    ConfigurationError
-        The folder holds a run of another job (names each field).
-    TransientError
-        The disk is full.
-    """
-    notes: list[str] = []
-    if folder.job.exists():
-        comparison = compare_for_resume(load_job(folder.job).job.spec, job.job.spec)
-        if comparison.refused:
-            listed = "\n".join(f"  {difference}" for difference in comparison.refused)
-            raise ConfigurationError(
-                f"{folder.path} holds a run of another job:\n{listed}\n"
-                "Give another --workdir, or the job file that the run was started with"
-            )
-        notes = [str(difference) for difference in (*comparison.grown, *comparison.placement)]
-    partial = folder.job.with_suffix(".partial")
-    try:
-        partial.write_text(dump_job(job.job, job.base_dir), encoding="utf-8")
-        partial.replace(folder.job)
-    except OSError as error:
-        if error.errno in {errno.ENOSPC, errno.EDQUOT}:
-            raise _full(folder) from error
-        raise
-    return notes
+    """As `dartes.state.takeover.take_over`, for a folder that this process has locked."""
+    return takeover.take_over(folder, job, "Give another --workdir")
 
 
 def default_folder(job: LoadedJob) -> Path:
     """`runs/NAME` under the current folder."""
     return Path("runs") / job.job.metadata.name
-
-
-def _refuse_other_content(folder: RunFolder) -> None:
-    """Before anything is written: a home folder must not become a run by a slip of the hand."""
-    ours = {folder.lock.name, folder.job.with_suffix(".partial").name}
-    if not folder.job.exists() and any(entry.name not in ours for entry in folder.path.iterdir()):
-        raise ConfigurationError(f"{folder.path} is neither empty nor a run folder; give another --workdir")
 
 
 def _lock(descriptor: int, folder: RunFolder, pause: Callable[[float], object]) -> None:
@@ -120,7 +81,3 @@ def _lock(descriptor: int, folder: RunFolder, pause: Callable[[float], object]) 
         f"{folder.path}: in use by another process (pid {holder}); wait for it, stop it, or give "
         "another --workdir"
     )
-
-
-def _full(folder: RunFolder) -> TransientError:
-    return TransientError(f"{folder.path}: the disk is full; free some space and run again")

@@ -3,6 +3,7 @@
 import time
 from pathlib import Path
 
+from dartes import logs, pod
 from dartes.cli.children import Child, describe_exit
 from dartes.cli.control import ControlClient
 from dartes.cli.policy import RestartPolicy, Verdict
@@ -36,6 +37,9 @@ class LocalRun:
             "MKL_NUM_THREADS": threads,
             "NUMBA_NUM_THREADS": threads,
             "TOKENIZERS_PARALLELISM": "false",
+            # What they log is read here, for people, also where this command runs in somebody's pod.
+            logs.FORMAT_VARIABLE: "text",
+            pod.TERMINATION_VARIABLE: "",
         }
         self._names = [f"worker-{index}" for index in range(workers)]
         self._workers: dict[str, Child] = {}
@@ -111,7 +115,8 @@ class LocalRun:
         return True
 
     def _start_worker(self, name: str) -> None:
-        arguments = ["--coordinator", f"127.0.0.1:{self._port}", "--run-dir", str(self._folder.path)]
+        arguments = ["--coordinator", f"127.0.0.1:{self._port}", "--job", str(self._folder.job)]
+        arguments += ["--snapshots", str(self._folder.snapshots)]
         arguments += ["--tls", str(self._folder.tls / tls.Role.WORKER.value), "--name", name]
         log = self._folder.logs / f"{name}.log"
         self._workers[name] = Child(name, "dartes_worker", arguments, log, self._environment)

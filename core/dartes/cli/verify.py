@@ -78,7 +78,9 @@ def _verified(folder: RunFolder, run: Retold, running: bool) -> list[str]:
     if complete:
         findings += summary_findings(folder, run.reader, run.settings)
     attestations = [a for a in run.reader.attestations() if a[0] <= count]
-    snapshots = [s for s in run.reader.snapshots() if s.iteration <= count]
+    # In a cluster the workers keep them, in folders of their own.
+    recorded = run.reader.snapshots() if folder.snapshots.is_dir() else []
+    snapshots = [s for s in recorded if s.iteration <= count]
     checkpoint = _base_model(folder, run)
     try:
         require_base(run.header, checkpoint)

@@ -11,6 +11,8 @@ _COMMON_OPTIONS: tuple[tuple[str, int], ...] = (
     ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
     ("grpc.keepalive_time_ms", 10_000),
     ("grpc.keepalive_timeout_ms", 10_000),
+    # Its default of a minute would stand in for the keepalive's time-out.
+    ("grpc.http2.ping_timeout_ms", 10_000),
     ("grpc.http2.max_pings_without_data", 0),
 )
 
@@ -18,7 +20,8 @@ CLIENT_OPTIONS: tuple[tuple[str, int | str], ...] = (
     *_COMMON_OPTIONS,
     # A coordinator comes back within seconds; the default back-off grows to two minutes.
     ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.min_reconnect_backoff_ms", 500),
+    # In truth how long a connection may take to open: a TLS handshake between busy machines takes seconds.
+    ("grpc.min_reconnect_backoff_ms", 5_000),
     ("grpc.max_reconnect_backoff_ms", 2_000),
     # The leaf names the coordinator, whatever address it is reached at.
     ("grpc.ssl_target_name_override", SERVER_NAME),

@@ -53,7 +53,8 @@ def test_the_hub_is_asked_for_a_revision_and_only_for_usable_files(
 
     monkeypatch.setattr(huggingface_hub, "snapshot_download", download)
     assert resolve_model("hf://org/name", "v1", tmp_path) == tmp_path
-    assert asked == [("org/name", {"revision": "v1", "allow_patterns": list(HUB_FILES)})]
+    named = {"revision": "v1", "allow_patterns": list(HUB_FILES), "local_files_only": False}
+    assert asked == [("org/name", named)]
 
 
 def response(status: int) -> Any:

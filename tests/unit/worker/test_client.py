@@ -1,5 +1,6 @@
-"""A worker's calls: patient while the coordinator is away, but not for ever; refusals by their kind."""
+"""A worker's calls: patient for as long as the coordinator is away; refusals by their kind."""
 
+import logging
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -7,16 +8,16 @@ from typing import Any
 import grpc
 import pytest
 
-from dartes.errors import ConfigurationError, ExitCode, TransientError
+from dartes.errors import ConfigurationError, ExitCode
 from dartes.rpc.tls import Credentials
 from dartes.v1 import population_pb2 as wire
 from dartes.v1 import population_pb2_grpc
 from dartes_worker import client as client_module
 from dartes_worker.client import (
     CALL_SECONDS,
-    GIVE_UP_SECONDS,
     CoordinatorClient,
     IncarnationOverError,
+    InterruptedWaitError,
     ReportRefusedError,
 )
 
@@ -82,8 +83,8 @@ class World:
         self.beats: list[wire.SessionRequest] = []
         self.sessions = 0
         self.beaten = threading.Event()
-        self.closed = False
-        monkeypatch.setattr(client_module, "open_channel", lambda *_: self)
+        self.opened = self.closed = 0
+        monkeypatch.setattr(client_module, "open_channel", self.open)
         monkeypatch.setattr(population_pb2_grpc, "PopulationServiceStub", lambda _: self)
         self.Lease = LeaseMethod([])
         self.client = CoordinatorClient(
@@ -113,8 +114,12 @@ class World:
             if self.sessions == 1:
                 raise Refusal(grpc.StatusCode.UNAVAILABLE)
 
+    def open(self, *_: object) -> "World":
+        self.opened += 1
+        return self
+
     def close(self) -> None:
-        self.closed = True
+        self.closed += 1
 
 
 @pytest.fixture
@@ -132,13 +137,46 @@ def test_a_coordinator_that_is_away_is_waited_for_with_a_growing_bounded_pause(w
     assert len(world.requests) == 9
 
 
-def test_patience_ends_with_an_error_that_is_worth_another_try(world: World) -> None:
+def test_patience_has_no_end_and_says_so_once_a_minute(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    an_hour = 1800
+    world.script = [AWAY] * an_hour + [wire.UpdatesResponse()]
+    world.client.updates(0, 64)
+    assert world.now > 3500
+    words = [record.getMessage() for record in caplog.records]
+    assert words[0] == "the coordinator at host:1 does not answer; waiting for it (connection refused)"
+    assert words[1].startswith("the coordinator at host:1 does not answer since 6")
+    assert words[-1].startswith("the coordinator at host:1 answers again after 3")
+    assert 55 <= len(words) <= 65
+
+
+def test_an_interrupt_ends_the_wait_for_an_absent_coordinator(world: World) -> None:
     world.script = [AWAY]
-    words = r"host:1 has not answered for 9\d\d s: connection refused"
-    with pytest.raises(TransientError, match=words) as caught:
-        world.client.updates(0, 64)
-    assert caught.value.exit_code == ExitCode.TRANSIENT
-    assert GIVE_UP_SECONDS < world.now < GIVE_UP_SECONDS + 3
+    world.client.interrupt()
+    with pytest.raises(InterruptedWaitError) as caught:
+        world.client.register(wire.RegisterRequest())
+    assert caught.value.exit_code == ExitCode.DRAINED
+    assert len(world.requests) == 1
+
+
+def test_what_is_worked_out_is_reported_even_after_an_interrupt_but_not_for_long(world: World) -> None:
+    world.script = [AWAY, AWAY, wire.ReportResponse(accepted=True)]
+    world.client.interrupt()
+    assert world.client.report("1-1", 0, wire.Timings()).accepted
+    assert world.pauses == [0.1, 0.2]
+    world.script = [AWAY]
+    with pytest.raises(InterruptedWaitError):
+        world.client.report("1-2", 0, wire.Timings())
+    assert 5.0 < sum(world.pauses[2:]) < 8.0
+
+
+def test_a_channel_that_gets_no_answer_is_opened_anew(world: World) -> None:
+    world.script = [AWAY] * 20 + [wire.UpdatesResponse()]
+    world.client.updates(0, 64)
+    assert sum(world.pauses) == pytest.approx(33.1)
+    assert (world.opened, world.closed) == (1 + 3, 3), "every ten seconds, and the old one is closed"
 
 
 @pytest.mark.parametrize(
@@ -185,7 +223,7 @@ def test_presence_is_shown_after_registering_again_and_again_until_the_end(world
     world.client.close()
     first.join(DEADLINE_SECONDS)
     assert not first.is_alive()
-    assert world.closed
+    assert world.closed == 1
     assert {(beat.worker, beat.incarnation) for beat in world.beats} == {("worker-0", 5)}
 
 
