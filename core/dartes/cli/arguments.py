@@ -21,7 +21,7 @@ exit codes: 0 done; 64 something in the job, its data or the command is wrong (t
 """
 
 
-class _Parser(argparse.ArgumentParser):
+class Parser(argparse.ArgumentParser):
     """Wrong usage is the user's mistake, and exits like every other one."""
 
     def error(self, message: str) -> None:  # type: ignore[override]
@@ -31,7 +31,7 @@ class _Parser(argparse.ArgumentParser):
 
 def command_line() -> argparse.ArgumentParser:
     """The parser; its result names a `command` and what to say where it is `interrupted`."""
-    parser = _Parser(
+    parser = Parser(
         prog="dartes",
         description="Fine-tune all parameters of a language model with forward passes only (DART-ES).",
         epilog=_EPILOG,
@@ -115,14 +115,8 @@ def command_line() -> argparse.ArgumentParser:
     export.add_argument(
         "--output", type=Path, required=True, metavar="MODEL_DIR", help="new or empty folder for the model"
     )
-    export.add_argument(
-        "--iteration", type=_not_negative, metavar="K", help="number of iterations to apply (default: all)"
-    )
-    export.add_argument(
-        "--dtype",
-        choices=["Float32", "BFloat16", "Float16"],
-        help="format of the weights (default: as served)",
-    )
+    add_iteration(export)
+    add_dtype(export)
 
     probe = _command(
         commands,
@@ -147,7 +141,7 @@ def command_line() -> argparse.ArgumentParser:
 
 
 def _command(
-    commands: "argparse._SubParsersAction[_Parser]",
+    commands: "argparse._SubParsersAction[Parser]",
     name: str,
     summary: str,
     description: str,
@@ -155,6 +149,35 @@ def _command(
     parser = commands.add_parser(name, help=summary, description=description)
     parser.set_defaults(command=name)
     return parser
+
+
+def add_iteration(parser: argparse.ArgumentParser) -> None:
+    """`--iteration`, of all commands that export."""
+    parser.add_argument(
+        "--iteration",
+        type=_iteration,
+        metavar="K",
+        help="number of iterations to apply; Last, or Best by the first evaluation set (default: Last, all)",
+    )
+
+
+def add_dtype(parser: argparse.ArgumentParser) -> None:
+    """`--dtype`, of all commands that export."""
+    parser.add_argument(
+        "--dtype",
+        choices=["Float32", "BFloat16", "Float16"],
+        help="format of the weights (default: as served)",
+    )
+
+
+def _iteration(text: str) -> int | str:
+    word = text.capitalize()
+    if word in ("Best", "Last"):
+        return word
+    try:
+        return not_negative(text)
+    except argparse.ArgumentTypeError as error:
+        raise argparse.ArgumentTypeError(f"{error}, Best or Last") from None
 
 
 def _add_folder(parser: argparse.ArgumentParser) -> None:
@@ -178,7 +201,7 @@ def _whole(least: int, most: int | None = None) -> Callable[[str], int]:
 
 _positive = _whole(1)
 _several = _whole(2)
-_not_negative = _whole(0)
+not_negative = _whole(0)
 _port = _whole(0, 65535)
 
 

@@ -30,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(options.interrupted, file=sys.stderr)  # noqa: T201
         return ExitCode.DRAINED
     except BrokenPipeError:
-        _silence_output()
+        silence_output()
         return ExitCode.DONE  # `dartes journal DIR | head`
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] not in EXTRA_MODULES:
@@ -83,15 +83,15 @@ def _verify(options: argparse.Namespace) -> int:
 
 
 def _export(options: argparse.Namespace) -> int:
-    from dartes.cli.export import export_run
+    from dartes.cli.export import exported_line, prepare_export
+    from dartes.destinations.choice import wanted_of
     from dartes.noise import ServedDtype
     from dartes.state import RunFolder
 
     dtype = None if options.dtype is None else ServedDtype(options.dtype.lower())
-    done = export_run(RunFolder(options.folder), options.output, options.iteration, dtype)
-    return _print(
-        [f"{done.output}: the model after {done.iteration} iterations, weight digest {done.digest.total}"]
-    )
+    prepared = prepare_export(RunFolder(options.folder), wanted_of(options.iteration), dtype)
+    notes = [] if prepared.note is None else [prepared.note]
+    return _print([*notes, exported_line(prepared.write(options.output))])
 
 
 def _probe(options: argparse.Namespace) -> int:
@@ -111,7 +111,7 @@ def _failed(message: str, code: ExitCode) -> int:
     return code
 
 
-def _silence_output() -> None:
+def silence_output() -> None:
     """Let what is still buffered go nowhere: the interpreter flushes once more when it ends."""
     descriptor = os.open(os.devnull, os.O_WRONLY)
     os.dup2(descriptor, sys.stdout.fileno())

@@ -1,0 +1,101 @@
+"""What to do next about a job in a cluster: one sentence per thing that is not as it should be.
+
+Pure: from what the job's status says to words. Knows the reasons that the operator gives, not how it finds
+them.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+GOOD: Final[Mapping[str, str]] = {
+    "Accepted": "True",
+    "QuotaReserved": "True",
+    "ResourcesReady": "True",
+    "CoordinatorReady": "True",
+    "WorkersReady": "True",
+    "WorkersScaled": "True",
+    "Progressing": "True",
+    "CheckpointHealthy": "True",
+    "ReplicasConsistent": "True",
+    "Failed": "False",
+}
+"""Which status of a condition is as it should be; conditions that only inform are not listed."""
+
+WITH_PODS: Final = frozenset(
+    {"QuotaReserved", "ResourcesReady", "CoordinatorReady", "WorkersReady", "WorkersScaled", "Progressing"}
+)
+"""Conditions that say nothing about a job that has no pods any more, or none for now."""
+
+AT_REST: Final = frozenset({"Trained", "Ended", "Suspended", "Suspending"})
+"""Reasons with which a condition about pods is as it should be although it is not true."""
+
+_BUDGET: Final = (
+    "see the last failure and its log; then delete the job and apply it again with checkpoint.resumeFrom "
+    "to go on from its volume"
+)
+
+_BY_REASON: Final[Mapping[str, str]] = {
+    "Unschedulable": "give the cluster a node with what the pods ask for, or ask for less "
+    "(workers.resources, gpusPerWorker, nodeSelector, tolerations); training goes on with what is scheduled",
+    "ImagePullBackOff": "check the image's name and whether the nodes may pull it (imagePullSecrets, "
+    "image.registry of the chart); it starts by itself when the image can be pulled",
+    "ErrImagePull": "check the image's name and whether the nodes may pull it (imagePullSecrets)",
+    "SecretMissing": "create the Secret or claim that the message names; the pods start by themselves then",
+    "QuotaExceeded": "raise the namespace's ResourceQuota or lower workers.replicas; the operator "
+    "goes on trying",
+    "NameConflict": "delete or rename the object that the message names; another owner has it",
+    "VolumeExists": "an earlier job of this name left its volume: go on with it by checkpoint.resumeFrom, or "
+    "delete that PersistentVolumeClaim if its run is not needed any more",
+    "VolumeDetaching": "wait until the storage lets go of the lost node, or mark the node if it is off for "
+    "good: kubectl taint node NODE node.kubernetes.io/out-of-service=nodeshutdown:NoExecute",
+    "InvalidSpec": "correct the field that the message names and apply the job again",
+    "InvalidConfiguration": "correct what the message names; most fields are fixed once a job has started, "
+    "so delete the job and apply it again",
+    "PodTemplateInvalid": "correct podTemplate as the message says and apply the job again",
+    "DeadlineExceeded": "raise activeDeadlineSeconds or startupDeadlineSeconds and apply the job again; what "
+    "was committed is on the volume",
+    "StartupDeadlineExceeded": "see why its pods did not start, then delete the job and apply it again",
+    "CoordinatorRestartsExceeded": _BUDGET,
+    "WorkerFailuresExceeded": _BUDGET,
+    "DisruptionsExceeded": _BUDGET,
+    "Initializing": "wait: pods are starting; it fails by itself after startupDeadlineSeconds",
+    "Queued": "wait, or see what the queue waits for: kubectl get workloads",
+    "InvalidImageName": "correct the image's name in the job or in the chart's values",
+    "Paused": "make room on the volume, or enlarge its claim: training goes on by itself",
+    "Stalled": "look at the workers' logs; a lost lease is taken over by others, so all of them hang or "
+    "are slow",
+}
+
+
+def problems(conditions: Sequence[Mapping[str, object]], with_pods: bool) -> Iterator[Mapping[str, object]]:
+    """The conditions that are not as they should be; without pods, only those that still mean something."""
+    for condition in conditions:
+        kind = str(condition.get("type"))
+        good = GOOD.get(kind)
+        if good is None or condition.get("status") == good:
+            continue
+        at_rest = not with_pods or str(condition.get("reason")) in AT_REST
+        if not at_rest or kind not in WITH_PODS:
+            yield condition
+
+
+def next_steps(
+    name: str, found: Sequence[Mapping[str, object]], phase: str, failed_pod: bool, exported: object
+) -> list[str]:
+    """What to do about these problems, the likeliest cause first and each thing said once; never empty."""
+    steps: dict[str, None] = {}
+    for condition in found:
+        words = _BY_REASON.get(str(condition.get("reason")))
+        if words is not None:
+            steps[f"{condition.get('reason')}: {words}"] = None
+    if failed_pod:
+        steps[f"its last words: kubectl dartes logs {name} --previous"] = None
+    if phase == "Succeeded":
+        done = f"the model is at {exported}" if exported else None
+        steps[done or f"get the model: kubectl dartes export {name} --output MODEL_DIR"] = None
+    elif phase == "Suspended":
+        steps[f'go on: kubectl patch dej {name} --type merge -p \'{{"spec":{{"suspend":false}}}}\''] = None
+    elif not steps:
+        healthy = "nothing" if not found else f"look closer: kubectl describe dej {name}"
+        steps[healthy] = None
+    return list(steps)
