@@ -1,1 +1,1 @@
-"""What the operator decides: pure functions of a job, what is observed, and the time. No cluster, no clock."""
+"""What the operator decides: pure functions of a job, what is observed, and the time."""

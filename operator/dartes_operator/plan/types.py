@@ -75,15 +75,16 @@ class Progress:
 class Observed:
     """All that exists of one job, as last seen.
 
-    Lists hold only objects that carry the job's uid in their label `dartes.dev/job-uid`, but `claim`, which is
-    whatever stands under the claim's name, and `service`, likewise.
+    Lists hold only objects that carry the job's uid in their label `dartes.dev/job-uid`, but `claim`, which
+    is whatever stands under the claim's name, and `service`, likewise.
     """
 
     pods: tuple[Manifest, ...] = ()
     config_maps: tuple[Manifest, ...] = ()
     service: Manifest | None = None
     claim: Manifest | None = None
-    # Names of live jobs in the namespace, other than this one, that use this job's claim.
+    # Names of other jobs of the namespace that use this job's claim and go before it: not finished, and
+    # started already or created earlier (by time, then by name). So two jobs never wait for each other.
     claim_users: tuple[str, ...] = ()
     # None where the Secrets were not read in this pass; then they are taken to be as status says.
     tls: TlsState | None = None
@@ -92,21 +93,40 @@ class Observed:
 
 @dataclass(frozen=True)
 class Create:
-    """POST a manifest; for pods and claims always POST, never apply. `Secret`s come as `IssueCertificates`."""
+    """POST a manifest, never apply; Secrets come as `IssueCertificates`.
+
+    With `stamp_authority`, the pod comes with an `IssueCertificates` earlier in the same plan, and the mark
+    of the authority made there is put on it as annotation `dartes.dev/authority`. Without it the plan has
+    put the mark there itself.
+    """
 
     manifest: Manifest
+    stamp_authority: bool = False
 
 
 @dataclass(frozen=True)
 class Apply:
-    """Server-side apply with field manager `dartes-operator` (Service, NetworkPolicy, budget, labels)."""
+    """Server-side apply with field manager `dartes-operator`, of an object that this job made."""
 
     manifest: Manifest
 
 
 @dataclass(frozen=True)
+class Patch:
+    """Send a JSON merge patch; its `metadata.uid` is the precondition that it is still the same object."""
+
+    kind: Kind
+    name: str
+    patch: Manifest
+
+
+@dataclass(frozen=True)
 class Delete:
-    """Delete an object by kind, name and uid (a precondition, so that a successor of that name is safe)."""
+    """Delete an object by kind, name and uid (a precondition, so that a successor of that name is safe).
+
+    Without a uid it is a deletion only where the object has this job's uid in its label, and nothing there
+    is fine.
+    """
 
     kind: Kind
     name: str
@@ -127,7 +147,7 @@ class IssueCertificates:
     dns_names: tuple[str, ...]
 
 
-Action = Create | Apply | Delete | ReadCertificates | IssueCertificates
+Action = Create | Apply | Patch | Delete | ReadCertificates | IssueCertificates
 
 
 @dataclass(frozen=True)
@@ -154,6 +174,11 @@ class Plan:
     status_first: bool = True
     requeue_after: float | None = None
     delete_job: bool = False
+    # When the plan was made, and whether it is the one that starts the job; `conclude` needs them.
+    time: datetime | None = None
+    starting: bool = False
+    # The status as written when the plan was made, so that a condition is dated by what was seen of it.
+    before: Manifest | None = None
 
 
 class Trouble(StrEnum):

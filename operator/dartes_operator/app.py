@@ -1,0 +1,124 @@
+"""Puts the operator together and runs it until it is told to stop, or until one of its parts fails.
+
+One process, one event loop: kopf watches, a few hands pass over jobs, one task polls coordinators, one lists.
+"""
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import Coroutine
+from datetime import UTC, datetime
+from typing import Any
+
+import kopf
+
+from dartes_operator.api import Api, connection_info, load_access
+from dartes_operator.cache import Cache
+from dartes_operator.events import EventWriter
+from dartes_operator.executor import Executor
+from dartes_operator.handlers import kopf_settings, registry
+from dartes_operator.http import Pages
+from dartes_operator.kinds import Key
+from dartes_operator.listing import PERIOD_SECONDS, Listings
+from dartes_operator.metrics import Metrics
+from dartes_operator.progress import ProgressPoller
+from dartes_operator.queue import WorkQueue
+from dartes_operator.reconcile import Reconciler
+from dartes_operator.settings import Settings
+from dartes_operator.status_writer import StatusWriter
+
+log = logging.getLogger(__name__)
+
+HANDS = 8
+# Listings come every five minutes; two missed ones and the process is not well.
+OLD_LISTING_SECONDS = 2.5 * PERIOD_SECONDS
+LONG_PASS_SECONDS = 300.0
+
+
+def utc_now() -> datetime:
+    """The wall clock, in UTC."""
+    return datetime.now(UTC)
+
+
+async def run(settings: Settings) -> None:
+    """Run until SIGTERM; raises what ended a part that must not end."""
+    access = await load_access()
+    metrics, cache = Metrics(), Cache()
+    queue = WorkQueue(time.monotonic, random.random)
+    api = Api(access, metrics)
+
+    def changed(key: Key) -> None:
+        queue.add(key)
+
+    listings = Listings(api, cache, settings.namespaces, changed, time.monotonic)
+    poller = ProgressPoller(api, cache, changed, time.monotonic, utc_now)
+    reconciler = Reconciler(
+        api,
+        cache,
+        queue,
+        Executor(api, cache, time.monotonic),
+        StatusWriter(api, cache, metrics, time.monotonic),
+        EventWriter(api, settings.pod_name, time.monotonic, utc_now),
+        metrics,
+        settings.defaults,
+        utc_now,
+        random.random,
+    )
+
+    def trouble() -> str | None:
+        age = time.monotonic() - listings.last_attempt
+        if age > OLD_LISTING_SECONDS:
+            return f"no listing was tried for {age:.0f} s"
+        if queue.longest_pass() > LONG_PASS_SECONDS:
+            return f"a pass over a job has run for {queue.longest_pass():.0f} s"
+        return None
+
+    metrics.observe_with(lambda: queue.depth, listings.ages, cache.count_phases)
+    pages = Pages(metrics, trouble, lambda: cache.synced)
+    await pages.start(settings.http_host, settings.http_port)
+    try:
+        await listings.fill()
+        for key, _ in cache.jobs():
+            queue.add(key)
+        log.info(
+            "watching %s: %d jobs",
+            ", ".join(settings.namespaces) or "all namespaces",
+            sum(cache.count_phases().values()),
+        )
+
+        async def login(**_: Any) -> kopf.ConnectionInfo:
+            return await connection_info(access)
+
+        await _run_all(
+            [
+                listings.compare_forever(),
+                poller.run(),
+                *(reconciler.work_forever() for _ in range(HANDS)),
+            ],
+            kopf.operator(
+                registry=registry(login, cache, listings, queue),
+                settings=kopf_settings(),
+                standalone=True,
+                clusterwide=not settings.namespaces,
+                namespaces=settings.namespaces,
+            ),
+        )
+    finally:
+        await pages.stop()
+        await api.close()
+
+
+async def _run_all(parts: list[Coroutine[Any, Any, None]], watcher: Coroutine[Any, Any, None]) -> None:
+    """Run the parts beside the watcher, which takes the signals and ends with them."""
+    tasks = [asyncio.create_task(part) for part in parts]
+    # Only now: when the watcher ends, it waits for all tasks that were started after it.
+    await asyncio.sleep(0)
+    watching = asyncio.create_task(watcher)
+    done, _ = await asyncio.wait([*tasks, watching], return_when=asyncio.FIRST_COMPLETED)
+    for task in [*tasks, watching]:
+        task.cancel()
+    await asyncio.gather(*tasks, watching, return_exceptions=True)
+    for task in done:
+        if not task.cancelled():
+            task.result()

@@ -1,0 +1,173 @@
+"""The latest known state of every watched object, fed by watches, listings and the operator's own writes.
+
+Knows which of two states of an object is the newer; decides nothing about jobs.
+"""
+
+from collections import OrderedDict, defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from dartes_operator.kinds import (
+    JOB,
+    JOB_UID_LABEL,
+    Key,
+    claim_name,
+    goes_before,
+    key_of,
+    labels,
+    metadata,
+    version_of,
+)
+from dartes_operator.plan.types import Manifest, Observed, Progress
+
+_REMEMBERED_DEAD = 10_000
+
+Name = tuple[str, str, str]  # kind, namespace, name
+
+
+@dataclass(frozen=True)
+class Changes:
+    """The jobs of which a listing showed newer objects, and those whose objects it lacked."""
+
+    newer: frozenset[Key]
+    gone: frozenset[Key]
+
+
+class Cache:
+    """Objects by kind, namespace and name; `synced` once the first listing of every kind is in."""
+
+    def __init__(self) -> None:
+        self.synced = False
+        self._objects: dict[Name, Manifest] = {}
+        self._owned: defaultdict[str, set[Name]] = defaultdict(set)  # by job uid
+        self._dead: OrderedDict[str, None] = OrderedDict()
+        self._progress: dict[Key, tuple[str, Progress]] = {}
+
+    def put(self, manifest: Manifest) -> bool:
+        """Take in a state of an object; False where the one known is as new, or the object is gone."""
+        name = _name(manifest)
+        uid = metadata(manifest).get("uid")
+        if uid in self._dead:
+            return False
+        known = self._objects.get(name)
+        if known is not None:
+            new, old = version_of(manifest), version_of(known)
+            if new is not None and old is not None and new <= old:
+                return False
+            self._owned[_owner(known)].discard(name)
+        self._objects[name] = manifest
+        self._owned[_owner(manifest)].add(name)
+        return True
+
+    def remove(self, manifest: Manifest) -> bool:
+        """Forget an object that is gone; a successor of its name stays."""
+        name = _name(manifest)
+        uid = metadata(manifest).get("uid")
+        if uid:
+            self._dead[uid] = None
+            while len(self._dead) > _REMEMBERED_DEAD:
+                self._dead.popitem(last=False)
+        known = self._objects.get(name)
+        if known is None or metadata(known).get("uid") != uid:
+            return False
+        self._drop(name)
+        return True
+
+    def replace(
+        self, kind: str, namespace: str | None, manifests: tuple[Manifest, ...], version: str
+    ) -> Changes:
+        """Take in a whole listing (of one namespace, or of all): the jobs whose objects it changed.
+
+        What the listing lacks is gone, unless it is newer than the listing.
+        """
+        newer = {key_of(manifest) for manifest in manifests if self.put(manifest)}
+        gone: set[Key | None] = set()
+        listed = {_name(manifest) for manifest in manifests}
+        limit = int(version) if version.isdigit() else None
+        for name in [n for n in self._objects if n[0] == kind and namespace in (None, n[1])]:
+            known = self._objects[name]
+            age = version_of(known)
+            if name in listed or (limit is not None and age is not None and age > limit):
+                continue
+            self.remove(known)
+            gone.add(key_of(known))
+        return Changes(_known(newer), _known(gone))
+
+    def get(self, kind: str, namespace: str, name: str) -> Manifest | None:
+        """The object of that name, whoever owns it."""
+        return self._objects.get((kind, namespace, name))
+
+    def jobs(self) -> Iterator[tuple[Key, Manifest]]:
+        """All jobs."""
+        for (kind, namespace, name), manifest in list(self._objects.items()):
+            if kind == JOB:
+                yield Key(namespace, name), manifest
+
+    def pods(self, job: Manifest) -> Iterator[Manifest]:
+        """The pods of a job, by name."""
+        return self._of(job, "Pod")
+
+    def observe(self, key: Key) -> tuple[Manifest, Observed] | None:
+        """A job and all that is known of it; None where there is no such job."""
+        job = self._objects.get((JOB, key.namespace, key.name))
+        if job is None:
+            return None
+        claim = claim_name(job)
+        return job, Observed(
+            pods=tuple(self._of(job, "Pod")),
+            config_maps=tuple(self._of(job, "ConfigMap")),
+            service=self.get("Service", key.namespace, f"{key.name}-coordinator"),
+            claim=self.get("PersistentVolumeClaim", key.namespace, claim),
+            claim_users=tuple(
+                other.name
+                for other, manifest in self.jobs()
+                if other.namespace == key.namespace
+                and claim_name(manifest) == claim
+                and goes_before(manifest, job)
+            ),
+            progress=self.progress(key, job),
+        )
+
+    def progress(self, key: Key, job: Manifest) -> Progress | None:
+        """The last answer of the job's coordinator; of this job, not of a predecessor of its name."""
+        uid, progress = self._progress.get(key, ("", None))
+        return progress if uid == metadata(job)["uid"] else None
+
+    def put_progress(self, key: Key, job_uid: str, progress: Progress | None) -> None:
+        """Take in an answer of the coordinator, or that there is none any more."""
+        if progress is None:
+            self._progress.pop(key, None)
+        else:
+            self._progress[key] = (job_uid, progress)
+
+    def count_phases(self) -> Mapping[str, int]:
+        """Number of jobs by phase."""
+        counts: defaultdict[str, int] = defaultdict(int)
+        for _, job in self.jobs():
+            counts[(job.get("status") or {}).get("phase") or "Pending"] += 1
+        return counts
+
+    def _of(self, job: Manifest, kind: str) -> Iterator[Manifest]:
+        namespace = metadata(job)["namespace"]
+        for name in sorted(self._owned.get(metadata(job)["uid"], ())):
+            if name[0] == kind and name[1] == namespace:
+                yield self._objects[name]
+
+    def _drop(self, name: Name) -> None:
+        owner = _owner(self._objects.pop(name))
+        self._owned[owner].discard(name)
+        if not self._owned[owner]:
+            del self._owned[owner]
+
+
+def _known(keys: set[Key | None]) -> frozenset[Key]:
+    return frozenset(key for key in keys if key is not None)
+
+
+def _name(manifest: Manifest) -> Name:
+    meta = metadata(manifest)
+    return manifest["kind"], meta["namespace"], meta["name"]
+
+
+def _owner(manifest: Manifest) -> str:
+    return labels(manifest).get(JOB_UID_LABEL, "")

@@ -1,0 +1,83 @@
+"""The end of a job: reaching it, tidying up after it, and deleting it when its time to live has passed.
+
+After the end nothing is created again; pods that still hold a node are deleted, ended ones stay for their
+logs.
+"""
+
+from dartes.spec.checkpoint import RetentionPolicy
+from dartes.spec.job import JobSpec
+from dartes_operator.plan.conditions import Condition
+from dartes_operator.plan.situation import Draft, Situation
+from dartes_operator.plan.times import after, parse_time, write_time
+from dartes_operator.resources.claim import claim_name
+
+STUCK_SECONDS = 30
+
+
+def fail(draft: Draft, reason: str, message: str) -> None:
+    """The job has failed, for good."""
+    if draft.is_over():
+        return
+    draft.conditions.set(Condition.FAILED, True, reason, message)
+    _end(draft, "Failed")
+    draft.event("DeadlineExceeded" if reason == "DeadlineExceeded" else "Failed", message, warning=True)
+
+
+def succeed(draft: Draft, message: str) -> None:
+    """The job has done what it was asked."""
+    if draft.is_over():
+        return
+    draft.conditions.set(Condition.COMPLETE, True, "Completed", message)
+    _end(draft, "Succeeded")
+    draft.event("Completed", message)
+
+
+def _end(draft: Draft, phase: str) -> None:
+    draft.status["phase"] = phase
+    draft.status["completionTime"] = write_time(draft.situation.now)
+    draft.conditions.set(Condition.PROGRESSING, False, "Ended", "")
+    draft.conditions.set(Condition.COORDINATOR_READY, False, "Ended", "")
+    draft.conditions.set(Condition.WORKERS_READY, False, "Ended", "")
+    draft.status_first = True
+    # What is left of the pods is the next plan's, which sees the end written.
+    draft.look_again_in(0)
+
+
+def tell_of_volume(draft: Draft, spec: JobSpec) -> None:
+    """Say that the volume stays when the job is deleted."""
+    if spec.checkpoint.retention_policy is RetentionPolicy.RETAIN:
+        name = claim_name(draft.situation.identity, spec.checkpoint)
+        draft.event("RetainedVolume", f"the volume claim {name} stays when the job is deleted")
+
+
+def tidy(situation: Situation, draft: Draft, ttl_seconds: int | None) -> None:
+    """Delete what still holds a node, and the job itself after its time to live."""
+    for pod in situation.pods:
+        if pod.alive and not pod.terminating:
+            draft.delete(pod)
+    delete_stuck(situation, draft)
+    ended = parse_time(situation.before.get("completionTime"))
+    if ttl_seconds is None or ended is None:
+        return
+    due = after(ended, ttl_seconds)
+    if situation.now >= due:
+        draft.delete_job = True
+    else:
+        draft.look_again(due)
+
+
+def delete_stuck(situation: Situation, draft: Draft) -> None:
+    """Delete without grace a coordinator or export pod that outlived its grace: its node is lost.
+
+    Their volume is fenced by what is written on it, so the late old one can do no harm. Nobody waits for a
+    worker's name, so a worker may take as long as it likes.
+    """
+    for pod in situation.pods:
+        if pod.deletion_time is None or pod.role.value == "worker":
+            continue
+        due = after(pod.deletion_time, STUCK_SECONDS)
+        if situation.now >= due:
+            draft.delete(pod, grace_seconds=0)
+            draft.look_again_in(STUCK_SECONDS)
+        else:
+            draft.look_again(due)

@@ -1,0 +1,55 @@
+"""The Service, the network policies and the disruption budget: made at the start, and kept as the spec says.
+
+Policies and budget are not watched, so they are written again whenever the spec's generation moves on, and
+only then.
+"""
+
+from dartes.spec.job import JobSpec
+from dartes.spec.policies import DisruptionBudget, NetworkPolicyMode
+from dartes_operator.plan.conditions import Condition
+from dartes_operator.plan.situation import Draft, Situation
+from dartes_operator.plan.types import Apply, Create, Delete, Kind
+from dartes_operator.resources.disruption_budget import disruption_budget
+from dartes_operator.resources.identity import JOB_UID_LABEL
+from dartes_operator.resources.network_policy import network_policies
+from dartes_operator.resources.service import service
+
+
+def service_ready(situation: Situation, draft: Draft) -> bool:
+    """Make the Service; false, with the reason in ResourcesReady, where its name is somebody else's."""
+    found = situation.observed.service
+    if found is None:
+        draft.actions.append(Create(service(situation.identity)))
+        return True
+    labels = found["metadata"].get("labels") or {}
+    if labels.get(JOB_UID_LABEL) == situation.identity.uid:
+        return True
+    draft.conditions.set(
+        Condition.RESOURCES_READY,
+        False,
+        "NameConflict",
+        f"the Service {situation.identity.coordinator} is not this job's; delete it, or give the job another "
+        "name",
+    )
+    return False
+
+
+def keep_policies(situation: Situation, draft: Draft, spec: JobSpec, *, resuming: bool) -> None:
+    """Write policies and budget: with the first pods, after a suspension, after each change of the spec."""
+    wanted = [
+        *network_policies(situation.identity, spec.network_policy.mode, situation.defaults.operator_namespace)
+    ]
+    if spec.disruption_budget is DisruptionBudget.BLOCK_VOLUNTARY:
+        wanted.append(disruption_budget(situation.identity))
+    if situation.start_time is None:
+        draft.actions.extend(Create(manifest) for manifest in wanted)
+        return
+    if not resuming and situation.before.get("observedGeneration") == situation.generation:
+        return
+    draft.actions.extend(Apply(manifest) for manifest in wanted)
+    identity = situation.identity
+    if spec.network_policy.mode is NetworkPolicyMode.NONE:
+        for name in (identity.coordinator, identity.worker_policy):
+            draft.actions.append(Delete(Kind.NETWORK_POLICY, name, None))
+    if spec.disruption_budget is DisruptionBudget.NONE:
+        draft.actions.append(Delete(Kind.DISRUPTION_BUDGET, identity.coordinator, None))

@@ -1,0 +1,21 @@
+"""The phase: one word for people, derived from conditions and pods. Only deadlines depend on it."""
+
+from dartes.spec.job import JobSpec
+from dartes_operator.plan.conditions import Condition
+from dartes_operator.plan.situation import Draft, Situation
+
+_HAS_RUN = ("Running", "Restarting")
+
+
+def phase_of(situation: Situation, draft: Draft, spec: JobSpec) -> str:
+    """The phase of a job that is neither ended, nor suspended, nor completing."""
+    conditions = draft.conditions
+    if conditions.holds(Condition.COORDINATOR_READY) and conditions.holds(Condition.WORKERS_READY):
+        return "Running"
+    if situation.phase_before in _HAS_RUN:
+        return "Restarting"
+    if spec.queue_name is not None and not conditions.holds(Condition.QUOTA_RESERVED):
+        return "Queued"
+    if any(pod.scheduled for pod in situation.pods):
+        return "Initializing"
+    return "Pending"

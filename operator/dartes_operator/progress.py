@@ -1,0 +1,225 @@
+"""Asks the coordinators of running jobs where they stand, and wakes a job when the answer changes.
+
+It writes nothing. Training never waits for it, and an answer that does not come is no failure: the last one
+stands until the coordinator's pod is gone.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+import grpc
+import grpc.aio
+
+from dartes.rpc.channel import CLIENT_OPTIONS
+from dartes.rpc.tls import Credentials
+from dartes.v1 import control_pb2, control_pb2_grpc
+from dartes_operator.api import Api, ApiRefusalError, ApiUnavailableError
+from dartes_operator.cache import Cache
+from dartes_operator.certificates import credentials_in, secret_name
+from dartes_operator.kinds import AUTHORITY, Key, is_finished, labels, metadata
+from dartes_operator.logs import speak_of
+from dartes_operator.plan.types import Kind, Manifest, Progress
+
+log = logging.getLogger(__name__)
+
+PORT = 7443
+AT_ONCE = 20
+TIMEOUT_SECONDS = 2.0
+OFTEN_SECONDS = 2.0
+SELDOM_SECONDS = 5.0
+TICK_SECONDS = 0.5
+# About to finish: polled often, so that the end is told promptly.
+NEARLY_DONE_SECONDS = 20.0
+
+
+@dataclass(frozen=True)
+class Target:
+    """A coordinator that can be asked: its job, its pod's address, and whose certificates it has."""
+
+    key: Key
+    job_uid: str
+    address: str
+    authority: str
+
+
+@dataclass
+class _Line:
+    target: Target
+    channel: grpc.aio.Channel
+    due: float
+
+
+class ProgressPoller:
+    """Polls every running coordinator, at most twenty at once."""
+
+    def __init__(
+        self,
+        api: Api,
+        cache: Cache,
+        changed: Callable[[Key], None],
+        clock: Callable[[], float],
+        now: Callable[[], datetime],
+        port: int = PORT,
+    ) -> None:
+        self._port = port
+        self._api = api
+        self._cache = cache
+        self._changed = changed
+        self._clock = clock
+        self._now = now
+        self._lines: dict[Key, _Line] = {}
+        self._retry_at: dict[Key, float] = {}
+
+    async def run(self) -> None:
+        """Poll until cancelled."""
+        try:
+            while True:
+                await self.tick()
+                await asyncio.sleep(TICK_SECONDS)
+        finally:
+            for key in list(self._lines):
+                await self._hang_up(key)
+
+    async def tick(self) -> None:
+        """Ask every coordinator that is due now."""
+        targets = {target.key: target for target in targets_in(self._cache, self._port)}
+        for key in [key for key, line in self._lines.items() if targets.get(key) != line.target]:
+            await self._hang_up(key)
+        now = self._clock()
+        due = [
+            target
+            for key, target in targets.items()
+            if (self._lines[key].due if key in self._lines else self._retry_at.get(key, now)) <= now
+        ]
+        gate = asyncio.Semaphore(AT_ONCE)
+
+        async def one(target: Target) -> None:
+            async with gate:
+                await self._ask(target)
+
+        await asyncio.gather(*(one(target) for target in due))
+
+    async def _ask(self, target: Target) -> None:
+        with speak_of(target.key):
+            await self._ask_named(target)
+
+    async def _ask_named(self, target: Target) -> None:
+        line = self._lines.get(target.key) or await self._dial(target)
+        if line is None:
+            return
+        try:
+            answer = await control_pb2_grpc.ControlServiceStub(line.channel).Status(
+                control_pb2.StatusRequest(), timeout=TIMEOUT_SECONDS
+            )
+        except grpc.aio.AioRpcError as error:
+            log.debug("the coordinator does not answer: %s", error.code())
+            line.due = self._clock() + OFTEN_SECONDS
+            return
+        progress = to_progress(answer, self._now())
+        line.due = self._clock() + interval(progress)
+        found = self._cache.observe(target.key)
+        if found is None:
+            return
+        before = self._cache.progress(target.key, found[0])
+        self._cache.put_progress(target.key, target.job_uid, progress)
+        if before is None or _essence(before) != _essence(progress):
+            self._changed(target.key)
+
+    async def _dial(self, target: Target) -> _Line | None:
+        try:
+            secret = await self._api.get(
+                Kind.SECRET, target.key.namespace, secret_name(target.key.name, "operator")
+            )
+        except (ApiRefusalError, ApiUnavailableError) as error:
+            log.warning("the certificate of the control role can't be read: %s", error)
+            secret = None
+        credentials = credentials_in(secret) if secret is not None else None
+        if credentials is None:
+            self._retry_at[target.key] = self._clock() + SELDOM_SECONDS
+            return None
+        self._retry_at.pop(target.key, None)
+        line = _Line(target, _open(target.address, credentials), self._clock())
+        self._lines[target.key] = line
+        return line
+
+    async def _hang_up(self, key: Key) -> None:
+        line = self._lines.pop(key)
+        self._cache.put_progress(key, line.target.job_uid, None)
+        await line.channel.close()
+
+
+def targets_in(cache: Cache, port: int = PORT) -> list[Target]:
+    """The coordinators that can be asked: running pods of unfinished jobs."""
+    found: list[Target] = []
+    for key, job in cache.jobs():
+        if is_finished(job):
+            continue
+        for pod in cache.pods(job):
+            address = _address(pod, port)
+            if address is not None:
+                authority = (metadata(pod).get("annotations") or {}).get(AUTHORITY, "")
+                found.append(Target(key, metadata(job)["uid"], address, authority))
+    return found
+
+
+def interval(progress: Progress) -> float:
+    """Seconds until the next question: often before the first commit and near the end."""
+    left = progress.estimated_remaining_seconds
+    nearly = progress.iteration + 1 >= progress.total_iterations or 0 < left < NEARLY_DONE_SECONDS
+    return OFTEN_SECONDS if progress.iteration == 0 or nearly else SELDOM_SECONDS
+
+
+def to_progress(answer: control_pb2.StatusResponse, now: datetime) -> Progress:
+    """The coordinator's words as planning takes them."""
+    latest = max(answer.evaluations, key=lambda score: score.iteration, default=None)
+    accuracy = latest.passed / latest.problems if latest is not None and latest.problems else None
+    return Progress(
+        time=now,
+        phase=control_pb2.Phase.Name(answer.phase),
+        message=answer.message,
+        incarnation=answer.incarnation,
+        iteration=answer.iteration,
+        total_iterations=answer.total_iterations,
+        epoch=answer.epoch,
+        train_pass_rate=answer.train_pass_rate,
+        eval_accuracy=accuracy,
+        replay_buffer_size=answer.replay_buffer_size,
+        last_iteration_seconds=answer.last_iteration_seconds,
+        estimated_remaining_seconds=answer.estimated_remaining_seconds,
+        workers_connected=answer.workers_connected,
+        workers_caught_up=answer.workers_caught_up,
+        journal_hash=answer.journal_hash,
+        weight_digest=answer.weight_digest,
+    )
+
+
+def _essence(progress: Progress) -> Progress:
+    """What is worth a new pass: not the time of the answer, nor estimates."""
+    return replace(progress, time=datetime.min, estimated_remaining_seconds=0.0, last_iteration_seconds=0.0)
+
+
+def _address(pod: Manifest, port: int) -> str | None:
+    """Where a running coordinator listens: its pod's own address, so that no DNS is needed."""
+    status = pod.get("status") or {}
+    address: Any = status.get("podIP")
+    if labels(pod).get("dartes.dev/role") != "coordinator" or status.get("phase") != "Running" or not address:
+        return None
+    if metadata(pod).get("deletionTimestamp"):
+        return None
+    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
+
+
+def _open(address: str, credentials: Credentials) -> grpc.aio.Channel:
+    return grpc.aio.secure_channel(
+        address,
+        grpc.ssl_channel_credentials(
+            root_certificates=credentials.authority,
+            private_key=credentials.key,
+            certificate_chain=credentials.certificate,
+        ),
+        options=CLIENT_OPTIONS,
+    )

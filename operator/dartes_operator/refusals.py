@@ -1,0 +1,44 @@
+"""What a refusal of the API server means for a job: whose name, whose quota, whose mistake.
+
+Pure: an ApiRefusalError in, a Trouble out.
+"""
+
+import re
+
+from dartes_operator.api import ApiRefusalError
+from dartes_operator.plan.types import Trouble
+
+# ResourceQuota says the first two; the others are LimitRange's words.
+_QUOTA = re.compile(
+    r"exceeded quota|failed quota|(maximum|minimum) \S+ usage per|\S+ max limit to request ratio per|"
+    r"is forbidden: status unknown for quota"
+)
+_RIGHTS = re.compile(
+    r'cannot \w+ resource "|cannot set blockOwnerDeletion|'
+    r"cannot set an ownerRef on a resource you can't delete"
+)
+
+
+def namespace_is_going(refusal: ApiRefusalError) -> bool:
+    """Whether the namespace is gone or being deleted, and the job with it."""
+    if "NamespaceTerminating" in refusal.causes:
+        return True
+    return refusal.code == 404 and refusal.message.startswith("namespaces ")
+
+
+def name_is_taken(refusal: ApiRefusalError) -> bool:
+    """Whether an object of that name exists; other 409s are conflicts that pass."""
+    return refusal.code == 409 and refusal.reason == "AlreadyExists"
+
+
+def trouble_of(refusal: ApiRefusalError) -> Trouble | None:
+    """Why a write was refused for good; None where another try may help."""
+    if refusal.code == 403:
+        if _QUOTA.search(refusal.message):
+            return Trouble.QUOTA_EXCEEDED
+        if _RIGHTS.search(refusal.message):
+            return Trouble.FORBIDDEN
+        return Trouble.INVALID
+    if refusal.code in (400, 422):
+        return Trouble.INVALID
+    return None

@@ -1,0 +1,139 @@
+"""Writes what has changed of a job's status, and nothing where nothing has.
+
+Every write names the uid and the resource version that it was planned on: a stale plan is refused by the API
+server, so it can neither bring back an old state nor reach a successor of the same name.
+"""
+
+import json
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from dartes.errors import DartesError
+from dartes_operator.api import Api, ApiRefusalError
+from dartes_operator.cache import Cache
+from dartes_operator.kinds import JOB, Key, metadata
+from dartes_operator.metrics import Metrics
+from dartes_operator.plan.types import Manifest
+
+log = logging.getLogger(__name__)
+
+MAX_BYTES = 16 * 1024
+# The plan writes progress alone every ten seconds at most, by its own clock of whole seconds; this is for the
+# case that it errs.
+PROGRESS_SECONDS = 9.0
+_TRIMMED_MESSAGE = 512
+_PROGRESS_ONLY = {"progress", "checkpoint"}
+
+
+class StaleJobError(DartesError):
+    """The job has changed since the plan was made: plan again."""
+
+
+class StatusWriter:
+    """Writes status with merge patches on the `/status` subresource."""
+
+    def __init__(self, api: Api, cache: Cache, metrics: Metrics, clock: Callable[[], float]) -> None:
+        self._api = api
+        self._cache = cache
+        self._metrics = metrics
+        self._clock = clock
+        self._written: dict[Key, tuple[str, float]] = {}
+
+    async def write(self, job: Manifest, status: Manifest) -> Manifest:
+        """Bring the job's status to `status`; returns the job as it is then.
+
+        StaleJobError where the job was changed or replaced meanwhile; its present state is in the cache then.
+        """
+        old = job.get("status") or {}
+        patch = difference(old, within_bounds(status))
+        meta = metadata(job)
+        now = self._clock()
+        key = Key(meta["namespace"], meta["name"])
+        uid, last = self._written.get(key, ("", 0.0))
+        progress_only = set(patch) <= _PROGRESS_ONLY
+        if not patch or (progress_only and uid == meta["uid"] and now - last < PROGRESS_SECONDS):
+            return job
+        body = {"metadata": {"uid": meta["uid"], "resourceVersion": meta["resourceVersion"]}, "status": patch}
+        try:
+            written = await self._api.merge(JOB, meta["namespace"], meta["name"], body, "status")
+        except ApiRefusalError as refusal:
+            if refusal.code not in (404, 409):
+                raise
+            await self._look_again(job)
+            raise StaleJobError(refusal.message) from refusal
+        if progress_only:
+            self._written[key] = (meta["uid"], now)
+        self._cache.put(written)
+        more = _disruptions(written.get("status") or {}) - _disruptions(old)
+        if more > 0:
+            self._metrics.worker_disruptions.inc(more)
+        return written
+
+    def forget(self, key: Key) -> None:
+        """Forget a job that is gone."""
+        self._written.pop(key, None)
+
+    async def _look_again(self, job: Manifest) -> None:
+        meta = metadata(job)
+        found = await self._api.get(JOB, meta["namespace"], meta["name"])
+        if found is None or metadata(found)["uid"] != meta["uid"]:
+            self._cache.remove(job)
+        if found is not None:
+            self._cache.put(found)
+
+
+def difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
+    """The JSON merge patch that turns `old` into `new`; lists are replaced whole, empty if equal."""
+    return _difference(old, _plain(new))
+
+
+def _difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
+    patch: dict[str, Any] = {name: None for name in old if name not in new}
+    for name, value in new.items():
+        before = old.get(name)
+        if value == before:
+            continue
+        if isinstance(value, Mapping) and isinstance(before, Mapping):
+            patch[name] = _difference(before, value)
+        else:
+            patch[name] = value
+    return patch
+
+
+def within_bounds(status: Manifest) -> Manifest:
+    """The status, with shorter messages where it would pass 16 KiB; ValueError if that is not enough."""
+    size = _size(status)
+    if size <= MAX_BYTES:
+        return status
+    conditions = [
+        {**condition, "message": str(condition.get("message", ""))[:_TRIMMED_MESSAGE]}
+        for condition in status.get("conditions") or ()
+    ]
+    failure = status.get("lastFailure")
+    shorter: dict[str, Any] = {**status, "conditions": conditions}
+    if failure:
+        shorter["lastFailure"] = {**failure, "message": str(failure.get("message", ""))[:_TRIMMED_MESSAGE]}
+    log.warning("the status has %d bytes, more than %d: its messages are cut", size, MAX_BYTES)
+    if _size(shorter) > MAX_BYTES:
+        raise ValueError(
+            f"the status has {_size(shorter)} bytes with its messages cut; {MAX_BYTES} are allowed"
+        )
+    return shorter
+
+
+def _plain(value: Any) -> Any:
+    """As the API server will store it: nulls mean deletion in a merge patch, and tuples are lists."""
+    if isinstance(value, Mapping):
+        return {name: _plain(part) for name, part in value.items() if part is not None}
+    if isinstance(value, (list, tuple)):
+        return [_plain(part) for part in value]
+    return value
+
+
+def _size(status: Manifest) -> int:
+    return len(json.dumps(status, separators=(",", ":")))
+
+
+def _disruptions(status: Mapping[str, Any]) -> int:
+    return int((status.get("failures") or {}).get("disruptions") or 0)

@@ -1,0 +1,302 @@
+"""Carrying out actions: what each answer of the API server means, and what is done next."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from dartes_operator.api import Api, ApiUnavailableError
+from dartes_operator.cache import Cache
+from dartes_operator.executor import Executor, NamespaceGoingError, Outcome
+from dartes_operator.kinds import Key
+from dartes_operator.plan.types import (
+    Action,
+    Apply,
+    Create,
+    Delete,
+    IssueCertificates,
+    Kind,
+    Patch,
+    ReadCertificates,
+    Trouble,
+)
+
+from .kit import JOB_UID, NAMESPACE, FakeServer, owned, with_server
+
+KEY = Key(NAMESPACE, "sums")
+PODS = "/api/v1/namespaces/team/pods"
+QUOTA = 'pods "p" is forbidden: exceeded quota: small, requested: pods=1, used: pods=2, limited: pods=2'
+RIGHTS = (
+    'pods is forbidden: User "system:serviceaccount:x:y" cannot create resource "pods" '
+    'in API group "" in the namespace "team"'
+)
+SECURITY = 'pods "sums-worker-0" is forbidden: violates PodSecurity "restricted:latest": privileged'
+
+
+def pod(index: int, **more: Any) -> dict[str, Any]:
+    return owned("Pod", f"sums-worker-{index}", **more)
+
+
+def execute(server: FakeServer, actions: Sequence[Action], cache: Cache | None = None) -> Outcome:
+    outcomes: list[Outcome] = []
+
+    async def scenario(api: Api) -> None:
+        executor = Executor(api, cache or Cache(), lambda: 0.0)
+        outcomes.append(await executor.execute(KEY, JOB_UID, actions))
+
+    with_server(server, scenario)
+    return outcomes[0]
+
+
+def troubles(outcome: Outcome) -> list[Trouble]:
+    return [refused.trouble for refused in outcome.refused]
+
+
+def test_a_created_pod_is_in_the_cache_before_any_watch_tells_of_it() -> None:
+    cache = Cache()
+    outcome = execute(FakeServer(), [Create(pod(0))], cache)
+    assert outcome.refused == ()
+    assert cache.get("Pod", NAMESPACE, "sums-worker-0") is not None
+
+
+def test_a_pod_that_is_there_already_and_ours_is_no_trouble() -> None:
+    server = FakeServer()
+    server.put("pods", pod(0))
+    cache = Cache()
+    assert troubles(execute(server, [Create(pod(0))], cache)) == []
+    assert cache.get("Pod", NAMESPACE, "sums-worker-0") is not None
+
+
+@pytest.mark.parametrize("uid", [JOB_UID, "uid-of-a-predecessor"])
+def test_a_pod_of_that_name_that_is_going_is_told_as_terminating(uid: str) -> None:
+    server = FakeServer()
+    server.put("pods", pod(0, uid=uid, deletionTimestamp="2030-01-01T00:00:00Z"))
+    assert troubles(execute(server, [Create(pod(0))])) == [Trouble.TERMINATING]
+
+
+@pytest.mark.parametrize("uid", ["uid-of-a-predecessor", "uid-of-something-else"])
+def test_a_pod_of_that_name_with_another_owner_is_a_conflict(uid: str) -> None:
+    server = FakeServer()
+    server.put("pods", pod(0, uid=uid))
+    outcome = execute(server, [Create(pod(0))])
+    assert troubles(outcome) == [Trouble.NAME_CONFLICT]
+    assert "sums-worker-0 exists and belongs to something else" in outcome.refused[0].message
+
+
+def test_a_claim_is_ours_by_its_label_since_it_outlives_its_owner() -> None:
+    claim = owned("PersistentVolumeClaim", "sums-checkpoint")
+    del claim["metadata"]["ownerReferences"]
+    server = FakeServer()
+    server.put("persistentvolumeclaims", claim)
+    assert troubles(execute(server, [Create(claim)])) == []
+    claim["metadata"]["labels"]["dartes.dev/job-uid"] = "another"
+    mine = owned("PersistentVolumeClaim", "sums-checkpoint")
+    assert troubles(execute(server, [Create(mine)])) == [Trouble.NAME_CONFLICT]
+
+
+@pytest.mark.parametrize(
+    ("code", "message", "trouble"),
+    [
+        (403, QUOTA, Trouble.QUOTA_EXCEEDED),
+        (
+            403,
+            'pods "p" is forbidden: maximum cpu usage per Container is 1, but limit is 4',
+            Trouble.QUOTA_EXCEEDED,
+        ),
+        (403, RIGHTS, Trouble.FORBIDDEN),
+        (403, 'pods "p" is forbidden: cannot set blockOwnerDeletion if an ownerReference', Trouble.FORBIDDEN),
+        (403, SECURITY, Trouble.INVALID),
+        (403, 'pods "p" is forbidden: no PriorityClass with name urgent was found', Trouble.INVALID),
+        (422, 'Pod "p" is invalid: spec.containers[0].image: Required value', Trouble.INVALID),
+        (400, "Pod in version v1 cannot be handled as a Pod", Trouble.INVALID),
+    ],
+)
+def test_a_refusal_is_told_apart_by_the_servers_words(code: int, message: str, trouble: Trouble) -> None:
+    server = FakeServer()
+    server.refuse("POST", "pods", code, message)
+    outcome = execute(server, [Create(pod(0))])
+    assert troubles(outcome) == [trouble]
+    assert outcome.refused[0].message == message
+
+
+def test_a_quota_refusal_spares_the_api_server_the_other_thousand_pods() -> None:
+    server = FakeServer()
+    server.refuse("POST", "pods", 403, QUOTA)
+    outcome = execute(server, [Create(pod(i)) for i in range(1000)])
+    assert set(troubles(outcome)) == {Trouble.QUOTA_EXCEEDED}
+    assert len(server.calls) <= 16
+
+
+def test_one_taken_name_does_not_keep_other_pods_from_being_made() -> None:
+    server = FakeServer()
+    server.put("pods", pod(0, uid="another"))
+    assert troubles(execute(server, [Create(pod(i)) for i in range(40)])) == [Trouble.NAME_CONFLICT]
+    assert len(server.objects) == 40
+
+
+@pytest.mark.parametrize("code", [500, 503, 504])
+def test_a_failing_api_server_is_tried_again_by_the_queue(code: int) -> None:
+    server = FakeServer()
+    server.refuse("POST", "pods", code, "etcd is slow")
+    with pytest.raises(ApiUnavailableError, match="etcd is slow"):
+        execute(server, [Create(pod(0))])
+
+
+def test_a_busy_api_server_says_when_to_come_back() -> None:
+    server = FakeServer()
+    server.refuse("POST", "pods", 429, "too many requests", headers={"Retry-After": "7"})
+    with pytest.raises(ApiUnavailableError) as caught:
+        execute(server, [Create(pod(0))])
+    assert caught.value.retry_after == 7.0
+
+
+def test_a_conflict_over_the_quota_object_is_no_taken_name() -> None:
+    server = FakeServer()
+    server.refuse("POST", "pods", 409, "Operation cannot be fulfilled on resourcequotas", reason="Conflict")
+    with pytest.raises(ApiUnavailableError, match="resourcequotas"):
+        execute(server, [Create(pod(0))])
+
+
+def test_nothing_is_tried_again_in_a_namespace_that_is_going() -> None:
+    server = FakeServer()
+    server.refuse("POST", "pods", 403, "is forbidden: unable to create", causes=("NamespaceTerminating",))
+    with pytest.raises(NamespaceGoingError):
+        execute(server, [Create(pod(0))])
+
+
+def test_no_pod_is_made_once_something_it_needs_was_refused_but_deletions_go_on() -> None:
+    server = FakeServer()
+    server.put("pods", pod(7))
+    claim = owned("PersistentVolumeClaim", "sums-checkpoint")
+    server.put("persistentvolumeclaims", owned("PersistentVolumeClaim", "sums-checkpoint", uid="another"))
+    outcome = execute(
+        server, [Create(claim), Create(pod(0)), Delete(Kind.POD, "sums-worker-7", "uid-sums-worker-7")]
+    )
+    assert troubles(outcome) == [Trouble.NAME_CONFLICT]
+    assert [type(action) for action in outcome.tried] == [Create, Delete]
+    assert f"{PODS}/sums-worker-0" not in server.objects
+    assert f"{PODS}/sums-worker-7" not in server.objects
+
+
+def test_a_deletion_names_the_uid_so_that_a_successor_is_safe() -> None:
+    server = FakeServer()
+    server.put("pods", pod(0))
+    assert troubles(execute(server, [Delete(Kind.POD, "sums-worker-0", "uid-of-the-old-one", 0)])) == []
+    assert f"{PODS}/sums-worker-0" in server.objects
+    assert server.calls[0].body["gracePeriodSeconds"] == 0
+
+
+def test_deleting_what_is_gone_is_no_trouble() -> None:
+    assert troubles(execute(FakeServer(), [Delete(Kind.POD, "sums-worker-0", "uid")])) == []
+
+
+@pytest.mark.parametrize(("uid", "left"), [(JOB_UID, 0), ("another", 1)])
+def test_an_unwatched_object_is_deleted_only_where_it_is_ours(uid: str, left: int) -> None:
+    server = FakeServer()
+    policy = owned("NetworkPolicy", "sums-worker", uid=uid)
+    server.put("networkpolicies", policy, "/apis/networking.k8s.io/v1")
+    execute(server, [Delete(Kind.NETWORK_POLICY, "sums-worker", None)])
+    assert len(server.objects) == left
+
+
+def test_applying_makes_the_object_with_one_request_and_the_same_again_with_none() -> None:
+    policy = owned("NetworkPolicy", "sums-worker")
+    server = FakeServer()
+
+    async def scenario(api: Api) -> None:
+        executor = Executor(api, Cache(), lambda: 0.0)
+        for _ in range(3):
+            assert (await executor.execute(KEY, JOB_UID, [Apply(policy)])).refused == ()
+
+    with_server(server, scenario)
+    assert [call.method for call in server.calls] == ["POST"]
+
+
+def test_applying_what_was_just_made_costs_nothing() -> None:
+    policy = owned("NetworkPolicy", "sums-worker")
+    server = FakeServer()
+    execute(server, [Create(policy), Apply(policy)])
+    assert [call.method for call in server.calls] == ["POST"]
+
+
+def test_applying_again_after_a_while_restores_what_somebody_removed() -> None:
+    policy = owned("NetworkPolicy", "sums-worker")
+    server = FakeServer()
+    time = [0.0]
+
+    async def scenario(api: Api) -> None:
+        executor = Executor(api, Cache(), lambda: time[0])
+        await executor.execute(KEY, JOB_UID, [Apply(policy)])
+        server.objects.clear()
+        time[0] = 10_000.0
+        await executor.execute(KEY, JOB_UID, [Apply(policy)])
+
+    with_server(server, scenario)
+    assert len(server.objects) == 1
+
+
+def test_applying_to_ours_sets_its_fields_by_force() -> None:
+    server = FakeServer()
+    server.put("services", owned("Service", "sums-coordinator"))
+    execute(server, [Apply({**owned("Service", "sums-coordinator"), "spec": {"ports": []}})])
+    patch = server.calls[-1]
+    assert (patch.method, patch.content_type) == ("PATCH", "application/apply-patch+yaml")
+    assert patch.query == {"fieldManager": "dartes-operator", "force": "true"}
+
+
+def test_applying_never_takes_an_object_from_another_owner() -> None:
+    server = FakeServer()
+    server.put("services", owned("Service", "sums-coordinator", uid="another"))
+    assert troubles(execute(server, [Apply(owned("Service", "sums-coordinator"))])) == [Trouble.NAME_CONFLICT]
+    assert "PATCH" not in {call.method for call in server.calls}
+
+
+def test_a_patch_of_an_object_that_was_replaced_makes_the_plan_look_again() -> None:
+    server = FakeServer()
+    server.put("persistentvolumeclaims", owned("PersistentVolumeClaim", "sums-checkpoint"))
+    patch = {"metadata": {"uid": "the-old-one", "ownerReferences": []}}
+    with pytest.raises(ApiUnavailableError, match="another one now"):
+        execute(server, [Patch(Kind.CLAIM, "sums-checkpoint", patch)])
+
+
+def test_pods_that_come_with_new_certificates_carry_their_mark() -> None:
+    server = FakeServer()
+    roles = {
+        role: owned("Secret", f"sums-tls-{role}")["metadata"]
+        for role in ("coordinator", "worker", "operator")
+    }
+    outcome = execute(
+        server, [IssueCertificates(roles, ("sums-coordinator",)), Create(pod(0), stamp_authority=True)]
+    )
+    assert outcome.refused == ()
+    marks = {o["metadata"]["annotations"]["dartes.dev/authority"] for o in server.objects.values()}
+    assert len(server.objects) == 4
+    assert len(marks) == 1
+
+
+def test_a_secret_of_somebody_else_is_left_alone_and_no_pod_starts() -> None:
+    server = FakeServer()
+    server.put("secrets", owned("Secret", "sums-tls-worker", uid="another"))
+    roles = {role: owned("Secret", f"sums-tls-{role}")["metadata"] for role in ("worker",)}
+    outcome = execute(server, [IssueCertificates(roles, ()), Create(pod(0), stamp_authority=True)])
+    assert troubles(outcome) == [Trouble.NAME_CONFLICT]
+    assert "sums-tls-worker" in outcome.refused[0].message
+    assert server.named("POST") == ["sums-tls-worker"]
+    assert "PATCH" not in {call.method for call in server.calls}
+
+
+def test_reading_certificates_is_not_the_executors_business() -> None:
+    with pytest.raises(TypeError, match="plans again"):
+        execute(FakeServer(), [ReadCertificates()])
+
+
+def test_requests_are_counted_by_verb_and_code() -> None:
+    server = FakeServer()
+    server.put("pods", pod(0))
+
+    async def scenario(api: Api) -> None:
+        await Executor(api, Cache(), lambda: 0.0).execute(KEY, JOB_UID, [Create(pod(0)), Create(pod(1))])
+
+    text = with_server(server, scenario).text().decode()
+    for code, verb in ((201, "POST"), (409, "POST"), (200, "GET")):
+        assert f'dartes_api_requests_total{{code="{code}",verb="{verb}"}} 1.0' in text

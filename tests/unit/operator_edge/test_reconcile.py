@@ -1,0 +1,266 @@
+"""The loop for one job: in which order things happen, and what becomes of failures."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from dartes_operator.api import Api
+from dartes_operator.cache import Cache
+from dartes_operator.events import EventWriter
+from dartes_operator.executor import Executor
+from dartes_operator.kinds import Key
+from dartes_operator.metrics import Metrics
+from dartes_operator.plan.types import (
+    Create,
+    Defaults,
+    Delete,
+    Event,
+    IssueCertificates,
+    Kind,
+    Manifest,
+    Observed,
+    Plan,
+    ReadCertificates,
+)
+from dartes_operator.queue import WorkQueue
+from dartes_operator.reconcile import RESYNC_SECONDS, Reconciler
+from dartes_operator.status_writer import StatusWriter
+
+from .kit import NAMESPACE, FakeServer, job, owned, with_server
+
+KEY = Key(NAMESPACE, "sums")
+TIME = datetime(2030, 1, 1, tzinfo=UTC)
+PREFIX = "/apis/dartes.dev/v1alpha1"
+POD = owned("Pod", "sums-worker-0", labels={"dartes.dev/role": "worker"})
+DEFAULTS = Defaults("c", "w", "v", "dartes-system")
+
+Decide = Callable[[Manifest, Observed], Plan]
+
+
+class Scene:
+    """A job in the API server, a planner that the test is, and one hand of the queue."""
+
+    def __init__(self, decide: Decide, status: dict[str, Any] | None = None, **more: Any) -> None:
+        self.decide = decide
+        self.server = FakeServer()
+        self.cache = Cache()
+        self.cache.put(self.server.put("dartesjobs", job(status=status or {}, **more), PREFIX))
+        self.metrics = Metrics()
+        self.now = 0.0
+        self.queue = WorkQueue(lambda: self.now, lambda: 1.0)
+        self.seen: list[Observed] = []
+
+    def _plan(self, manifest: Manifest, observed: Observed, now: datetime, defaults: Defaults) -> Plan:
+        assert (now, defaults) == (TIME, DEFAULTS)
+        self.seen.append(observed)
+        return self.decide(manifest, observed)
+
+    def passes(self, count: int = 1) -> None:
+        """Let one hand make so many passes, each as soon as it is due."""
+
+        async def scenario(api: Api) -> None:
+            reconciler = Reconciler(
+                api,
+                self.cache,
+                self.queue,
+                Executor(api, self.cache, lambda: self.now),
+                StatusWriter(api, self.cache, self.metrics, lambda: self.now),
+                EventWriter(api, "pod", lambda: self.now, lambda: TIME),
+                self.metrics,
+                DEFAULTS,
+                lambda: TIME,
+                lambda: 0.5,
+                self._plan,
+            )
+            self.queue.add(KEY)
+            for _ in range(count):
+                self.now += self.queue.next_due() or 0.0
+                await reconciler.work_once()
+
+        with_server(self.server, scenario)
+
+    @property
+    def requests(self) -> list[str]:
+        """What was asked of the API server, such as `POST sums-worker-0`."""
+        return [f"{call.method} {call.name}" for call in self.server.calls]
+
+    def results(self) -> dict[str, float]:
+        """Passes by result."""
+        found = self.metrics.reconciles.collect()
+        return {
+            sample.labels["result"]: sample.value
+            for family in found
+            for sample in family.samples
+            if sample.name.endswith("_total")
+        }
+
+
+def deciding(plan: Plan) -> Decide:
+    return lambda _job, _observed: plan
+
+
+def test_what_must_not_be_lost_is_written_before_anything_is_done() -> None:
+    scene = Scene(deciding(Plan({"phase": "Running"}, (Create(POD),), status_first=True)))
+    scene.passes()
+    assert scene.requests == ["PATCH status", "POST sums-worker-0"]
+
+
+def test_otherwise_the_status_tells_what_came_of_the_actions() -> None:
+    scene = Scene(deciding(Plan({"phase": "Running"}, (Create(POD),), status_first=False)))
+    scene.passes()
+    assert scene.requests == ["POST sums-worker-0", "PATCH status"]
+
+
+def test_events_come_after_the_status_that_they_tell_of() -> None:
+    event = Event("Normal", "WorkersCreated", "1 pod")
+    scene = Scene(deciding(Plan({"phase": "Running"}, (), (event,))))
+    scene.passes()
+    assert scene.requests[0] == "PATCH status"
+    assert scene.requests[1].startswith("POST sums.")
+
+
+def test_no_event_is_written_where_the_status_was_not() -> None:
+    scene = Scene(deciding(Plan({"phase": "Running"}, (), (Event("Normal", "Accepted", "yes"),))))
+    scene.server.refuse("PATCH", "status", 500)
+    scene.passes()
+    assert scene.requests == ["PATCH status"]
+    assert scene.results() == {"unavailable": 1.0}
+
+
+def test_a_pass_that_changes_nothing_asks_the_api_server_nothing() -> None:
+    scene = Scene(deciding(Plan({"phase": "Running"})), {"phase": "Running"})
+    scene.passes(3)
+    assert scene.requests == []
+
+
+def test_certificates_are_read_where_the_plan_asks_and_it_plans_again_with_them() -> None:
+    def decide(_: Manifest, observed: Observed) -> Plan:
+        return Plan({}, (ReadCertificates(),)) if observed.tls is None else Plan({})
+
+    scene = Scene(decide)
+    scene.passes()
+    assert [observed.tls is None for observed in scene.seen] == [True, False]
+    assert [call.method for call in scene.server.calls] == ["GET"] * 3
+
+
+def test_what_one_pass_made_the_next_one_sees_without_a_watch() -> None:
+    def decide(_: Manifest, observed: Observed) -> Plan:
+        return Plan({}, () if observed.pods else (Create(POD),), requeue_after=0)
+
+    scene = Scene(decide)
+    scene.passes(3)
+    assert scene.requests == ["POST sums-worker-0"]
+
+
+def test_planning_again_at_once_is_not_held_back() -> None:
+    scene = Scene(deciding(Plan({}, requeue_after=0)))
+    scene.passes(2)
+    assert scene.now < 0.5
+
+
+def test_a_job_that_asks_for_nothing_is_looked_at_again_within_minutes() -> None:
+    scene = Scene(deciding(Plan({})))
+    scene.passes()
+    assert scene.queue.next_due() == pytest.approx(RESYNC_SECONDS)
+
+
+def test_a_job_that_is_gone_is_forgotten() -> None:
+    scene = Scene(deciding(Plan({})))
+    scene.cache.remove(scene.server.objects[f"{PREFIX}/namespaces/{NAMESPACE}/dartesjobs/sums"])
+    scene.passes()
+    assert scene.seen == []
+    assert scene.queue.next_due() is None
+
+
+def test_an_old_state_is_planned_again_on_the_new_one() -> None:
+    planned: list[Any] = []
+
+    def decide(manifest: Manifest, _: Observed) -> Plan:
+        planned.append(manifest["spec"])
+        return Plan({"phase": "Running"})
+
+    scene = Scene(decide)
+    scene.server.put("dartesjobs", job(spec={"suspend": True}, version=0), PREFIX)
+    scene.passes(2)
+    assert planned == [{}, {"suspend": True}]
+    assert scene.results() == {"stale": 1.0, "success": 1.0}
+
+
+def test_an_error_is_tried_again_later_and_later() -> None:
+    scene = Scene(deciding(Plan({"phase": "Running"})))
+    scene.server.refuse("PATCH", "status", 503, times=3)
+    scene.passes(4)
+    assert scene.results() == {"unavailable": 3.0, "success": 1.0}
+    assert scene.now >= 0.5 + 1.0 + 2.0
+
+
+def test_a_bug_in_the_plan_of_one_job_does_not_end_the_hand() -> None:
+    calls = iter([True, False])
+
+    def decide(_: Manifest, __: Observed) -> Plan:
+        if next(calls):
+            raise KeyError("spec")
+        return Plan({})
+
+    scene = Scene(decide)
+    scene.passes(2)
+    assert scene.results() == {"bug": 1.0, "success": 1.0}
+
+
+def test_a_refused_action_is_in_the_status_with_the_servers_words() -> None:
+    plan = Plan({"phase": "Pending"}, (Create(POD),), status_first=False, time=TIME)
+    scene = Scene(deciding(plan))
+    scene.server.refuse("POST", "pods", 403, 'pods "p" is forbidden: exceeded quota: small')
+    scene.passes()
+    status = scene.server.objects[f"{PREFIX}/namespaces/{NAMESPACE}/dartesjobs/sums"]["status"]
+    assert "exceeded quota: small" in str(status["conditions"])
+
+
+def test_nothing_more_is_tried_in_a_namespace_that_is_going() -> None:
+    scene = Scene(deciding(Plan({}, (Create(POD),))))
+    scene.server.refuse("POST", "pods", 403, causes=("NamespaceTerminating",))
+    scene.passes()
+    assert scene.results() == {"namespace-going": 1.0}
+    assert scene.queue.next_due() is None
+
+
+def test_a_job_whose_time_to_live_has_passed_is_deleted_by_its_uid() -> None:
+    scene = Scene(deciding(Plan({}, delete_job=True)))
+    scene.passes()
+    deletion = scene.server.calls[-1]
+    assert (deletion.method, deletion.name) == ("DELETE", "sums")
+    assert deletion.body["preconditions"] == {"uid": job()["metadata"]["uid"]}
+
+
+def test_a_deletion_waits_for_the_count_to_be_written() -> None:
+    plan = Plan({"failures": {"worker": 1}}, (Delete(Kind.POD, "sums-worker-0", "u"),), status_first=True)
+    scene = Scene(deciding(plan))
+    scene.server.refuse("PATCH", "status", 500)
+    scene.passes()
+    assert "DELETE sums-worker-0" not in scene.requests
+
+
+def test_a_claim_of_the_users_own_is_looked_up_since_no_watch_tells_of_it() -> None:
+    scene = Scene(deciding(Plan({}, requeue_after=1)), spec={"checkpoint": {"volume": {"claimName": "mine"}}})
+    claim = {"kind": "PersistentVolumeClaim", "metadata": {"name": "mine", "namespace": NAMESPACE}}
+    scene.passes(3)
+    assert scene.requests == ["GET mine"]
+    scene.server.put("persistentvolumeclaims", claim)
+    scene = Scene(deciding(Plan({}, requeue_after=1)), spec={"checkpoint": {"volume": {"claimName": "mine"}}})
+    scene.server.put("persistentvolumeclaims", claim)
+    scene.passes(3)
+    assert [observed.claim is not None for observed in scene.seen] == [True] * 3
+    assert scene.requests == ["GET mine"]
+
+
+def test_pods_and_certificates_of_one_plan_belong_together() -> None:
+    roles = {"worker": owned("Secret", "sums-tls-worker")["metadata"]}
+    plan = Plan({}, (IssueCertificates(roles, ()), Create(POD, stamp_authority=True)))
+    scene = Scene(deciding(plan))
+    scene.passes()
+    pod = scene.cache.get("Pod", NAMESPACE, "sums-worker-0")
+    secret = scene.server.objects[f"/api/v1/namespaces/{NAMESPACE}/secrets/sums-tls-worker"]
+    assert pod is not None
+    assert pod["metadata"]["annotations"] == secret["metadata"]["annotations"]

@@ -1,0 +1,196 @@
+"""Watch events, listings and kopf's settings: what is taken in, what wakes a job, what is never written."""
+
+import asyncio
+import itertools
+
+import kopf
+import pytest
+
+from dartes_operator import listing
+from dartes_operator.api import Api
+from dartes_operator.cache import Cache
+from dartes_operator.handlers import Patience, kopf_settings, registry, take_in
+from dartes_operator.kinds import WATCHED, Key
+from dartes_operator.listing import Listings, WatchSilentError
+from dartes_operator.plan.types import Manifest
+from dartes_operator.queue import WorkQueue
+
+from .kit import NAMESPACE, FakeServer, job, owned, with_server
+
+KEY = Key(NAMESPACE, "sums")
+PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
+
+
+class Watcher:
+    """A cache, a queue and the listings beside them, before any API server."""
+
+    def __init__(self) -> None:
+        self.cache = Cache()
+        self.queue = WorkQueue(lambda: 0.0, lambda: 0.0)
+        self.now = 0.0
+
+    def listings(self, api: Api | None = None) -> Listings:
+        assert api is None or isinstance(api, Api)
+        return Listings(api, self.cache, (NAMESPACE,), self.queue.add, lambda: self.now)  # type: ignore[arg-type]
+
+    def take(self, kind: str, event_type: str | None, manifest: Manifest) -> Key | None:
+        """Take in an event; the job that it woke."""
+        take_in(kind, event_type, manifest, self.cache, self.listings(), self.queue)
+        key = self.queue.pop()
+        if key is not None:
+            self.queue.done(key)
+            self.queue.forget(key)
+        return key
+
+
+def test_news_wake_the_job_and_repetitions_do_not() -> None:
+    watcher = Watcher()
+    pod = owned("Pod", "sums-worker-0", uid="u", resourceVersion="5")
+    assert watcher.take("Pod", None, pod) == KEY
+    assert watcher.take("Pod", "MODIFIED", pod) is None
+    assert watcher.take("Pod", "DELETED", pod) == KEY
+    assert watcher.take("Pod", "DELETED", pod) is None
+
+
+def test_a_job_wakes_itself_and_an_object_without_a_job_wakes_nobody() -> None:
+    watcher = Watcher()
+    assert watcher.take("DartESJob", "ADDED", job()) == KEY
+    stranger = {"metadata": {"name": "x", "namespace": NAMESPACE, "uid": "x", "resourceVersion": "1"}}
+    assert watcher.take("Service", "ADDED", stranger) is None
+
+
+def test_only_the_operators_own_objects_are_watched() -> None:
+    settings = kopf_settings()
+    selectors = dict(settings.watching.label_selectors.items())
+    assert len(selectors) == len(WATCHED) - 1
+    assert set(selectors.values()) == {"app.kubernetes.io/managed-by=dartes-operator"}
+    assert settings.scanning.disabled
+    assert settings.peering.standalone
+    assert not settings.posting.enabled
+
+
+def test_no_handler_makes_kopf_write_to_an_object() -> None:
+    watcher = Watcher()
+
+    async def login(**_: object) -> None:
+        return None
+
+    handlers = registry(login, watcher.cache, watcher.listings(), watcher.queue)
+    assert isinstance(handlers, kopf.OperatorRegistry)
+    assert len(handlers._watching.get_all_handlers()) == len(WATCHED)
+    for writing in (handlers._changing, handlers._spawning, handlers._webhooks):
+        assert not writing.get_all_handlers()
+
+
+def test_a_watch_outlasts_any_outage() -> None:
+    delays = list(itertools.islice(Patience(), 1000))
+    assert max(delays) <= 10
+    assert list(itertools.islice(Patience(), 3)) == delays[:3]
+
+
+def test_nothing_is_synced_before_every_kind_is_listed() -> None:
+    watcher, server = Watcher(), FakeServer()
+    server.put("dartesjobs", job(), "/apis/dartes.dev/v1alpha1")
+    server.refuse("GET", "persistentvolumeclaims", 503, times=1)
+    seen: list[bool] = []
+
+    async def scenario(api: Api) -> None:
+        filling = asyncio.create_task(watcher.listings(api).fill())
+        while sum("claims" in call.path for call in server.calls) < 1:
+            await asyncio.sleep(0)
+        seen.append(watcher.cache.synced)
+        await filling
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(listing, "FIRST_RETRY_SECONDS", 0.0)
+        with_server(server, scenario)
+    assert seen == [False]
+    assert watcher.cache.synced
+    assert watcher.cache.observe(KEY) is not None
+
+
+def test_objects_from_a_listing_know_their_kind() -> None:
+    watcher, server = Watcher(), FakeServer()
+    pod = owned("Pod", "sums-worker-0")
+    del pod["kind"]
+    server.put("pods", pod)
+    with_server(server, lambda api: watcher.listings(api).fill())
+    assert watcher.cache.get("Pod", NAMESPACE, "sums-worker-0") is not None
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_a_watch_that_misses_what_a_listing_shows_ends_the_process(told: bool) -> None:
+    watcher, server = Watcher(), FakeServer()
+
+    async def scenario(api: Api) -> None:
+        listings = watcher.listings(api)
+        await listings.fill()
+        server.put("pods", owned("Pod", "sums-worker-0"))
+        watcher.now = 400.0
+        comparing = asyncio.create_task(listings.compare("Pod"))
+        while watcher.queue.pop() is None:
+            await asyncio.sleep(0)
+        if told:
+            listings.told("Pod")
+        await comparing
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(listing, "LAG_SECONDS", 0.01)
+        if told:
+            with_server(server, scenario)
+        else:
+            with pytest.raises(WatchSilentError, match=r"watch of Pod .* team/sums"):
+                with_server(server, scenario)
+
+
+def test_a_listing_wakes_the_job_whose_pod_went_unseen() -> None:
+    watcher, server = Watcher(), FakeServer()
+    server.put("pods", owned("Pod", "sums-worker-0"))
+
+    async def scenario(api: Api) -> None:
+        listings = watcher.listings(api)
+        await listings.fill()
+        watcher.queue.pop()
+        watcher.queue.done(KEY)
+        watcher.queue.forget(KEY)
+        del server.objects[f"{PODS}/sums-worker-0"]
+        server.version += 1
+        comparing = asyncio.create_task(listings.compare("Pod"))
+        while (key := watcher.queue.pop()) is None:
+            await asyncio.sleep(0)
+        assert key == KEY
+        comparing.cancel()
+
+    with_server(server, scenario)
+    assert watcher.cache.get("Pod", NAMESPACE, "sums-worker-0") is None
+
+
+@pytest.mark.parametrize("what", ["started over", "five minutes"])
+def test_a_listing_is_made_soon_after_a_watch_has_started_over(what: str) -> None:
+    watcher, server = Watcher(), FakeServer()
+
+    async def scenario(api: Api) -> None:
+        listings = watcher.listings(api)
+        if what == "started over":
+            pod = owned("Pod", "sums-worker-0", resourceVersion="1")
+            take_in("Pod", None, pod, watcher.cache, listings, watcher.queue)
+        comparing = asyncio.create_task(listings.compare_forever())
+        while len(server.calls) < len(WATCHED):
+            await asyncio.sleep(0)
+        comparing.cancel()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(listing, "SETTLE_SECONDS", 0.0)
+        patch.setattr(listing, "PERIOD_SECONDS", 3600.0 if what == "started over" else 0.0)
+        with_server(server, scenario)
+    assert watcher.cache.get("Pod", NAMESPACE, "sums-worker-0") is None
+
+
+def test_the_age_of_a_watch_counts_from_the_last_word_of_it() -> None:
+    watcher = Watcher()
+    listings = watcher.listings()
+    watcher.now = 30.0
+    listings.told("Pod")
+    watcher.now = 50.0
+    assert listings.ages()["Pod"] == 20.0
+    assert listings.ages()["Service"] == 50.0

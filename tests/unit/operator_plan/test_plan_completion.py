@@ -1,0 +1,132 @@
+"""The good end, and the export after it."""
+
+import pytest
+
+from .kit import FINAL_WORDS, Cluster, running
+
+URI = "s3://bucket/model"
+
+
+def _trained(**spec: object) -> Cluster:
+    cluster = running(export={"destination": URI, "secretRef": {"name": "s3"}}, **spec)
+    cluster.end_pod("addition-coordinator", 0, message=FINAL_WORDS)
+    cluster.settle()
+    cluster.leave_all()
+    cluster.settle()
+    return cluster
+
+
+def test_the_export_runs_after_training_and_before_the_end() -> None:
+    cluster = _trained()
+    assert cluster.status["phase"] == "Completing"
+    assert cluster.condition("Complete") == {}
+    assert set(cluster.pods()) == {"addition-coordinator", "addition-export"}
+    cluster.start_pod("addition-export")
+    cluster.settle()
+    cluster.end_pod("addition-export", 0, message=f'{{"uri":"{URI}","digest":"cc"}}')
+    cluster.settle()
+    assert cluster.status["phase"] == "Succeeded"
+    assert cluster.status["export"]["uri"] == URI
+    assert cluster.status["export"]["digest"] == "cc"
+    assert cluster.event_reasons()[-3:] == ["Exported", "Completed", "RetainedVolume"]
+
+
+def test_a_lost_coordinator_pod_does_not_undo_the_training() -> None:
+    cluster = _trained()
+    cluster.vanish("addition-coordinator")
+    cluster.vanish("addition-export")
+    cluster.settle()
+    assert list(cluster.pods()) == ["addition-export"]
+
+
+def test_a_failed_export_is_tried_three_times_and_then_fails_the_job() -> None:
+    cluster = _trained()
+    for _ in range(3):
+        assert cluster.condition("Failed") == {}
+        cluster.start_pod("addition-export")
+        cluster.end_pod("addition-export", 75, message="no route to bucket")
+        cluster.settle()
+        cluster.pass_by(61)
+        cluster.settle()
+    condition = cluster.condition("Failed")
+    assert condition["reason"] == "ExportFailed"
+    assert "no route to bucket" in condition["message"]
+    assert "addition-checkpoint" in condition["message"]
+    assert cluster.status["failures"]["export"] == 3
+
+
+def test_a_misconfigured_export_is_not_tried_again() -> None:
+    cluster = _trained()
+    cluster.start_pod("addition-export")
+    cluster.end_pod("addition-export", 64, message="no such bucket")
+    cluster.settle()
+    assert cluster.condition("Failed")["reason"] == "ExportFailed"
+    assert cluster.status["failures"]["export"] == 1
+
+
+def test_a_disrupted_export_is_made_again_without_a_charge() -> None:
+    cluster = _trained()
+    cluster.start_pod("addition-export")
+    cluster.disrupt("addition-export")
+    cluster.settle()
+    assert cluster.pod("addition-export")["status"]["phase"] == "Pending"
+    assert cluster.status["failures"]["export"] == 0
+
+
+def test_an_export_that_never_starts_does_not_hold_the_job_for_ever() -> None:
+    cluster = _trained(startupDeadlineSeconds=100)
+    cluster.pass_by(99)
+    cluster.settle()
+    assert cluster.status["phase"] == "Completing"
+    cluster.pass_by(2)
+    cluster.settle()
+    assert cluster.condition("Failed")["reason"] == "ExportFailed"
+
+
+def test_a_destination_set_during_the_run_is_used() -> None:
+    cluster = running()
+    cluster.edit(export={"destination": "pvc://models/addition", "iteration": "Last"})
+    cluster.end_pod("addition-coordinator", 0, message=FINAL_WORDS)
+    cluster.settle()
+    cluster.leave_all()
+    cluster.settle()
+    command = cluster.pod("addition-export")["spec"]["containers"][0]["command"]
+    assert command[command.index("--destination") + 1] == "pvc://models/addition"
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "",
+        '{"iteration": 2.5, "epoch": true, "evalAccuracy": NaN}',
+        "killed half-way through a line {",
+        "[1, 2]",
+        '"text"',
+    ],
+)
+def test_last_words_that_are_no_json_object_do_not_matter(message: str) -> None:
+    cluster = running()
+    cluster.end_pod("addition-coordinator", 0, message=message)
+    cluster.settle()
+    assert cluster.status["phase"] == "Succeeded"
+
+
+def test_last_words_are_found_at_the_end_of_a_log() -> None:
+    cluster = running()
+    cluster.end_pod("addition-coordinator", 0, message=f"some line\n{FINAL_WORDS}\n")
+    cluster.settle()
+    assert cluster.status["progress"]["iteration"] == 20
+    assert cluster.condition("Complete")["message"] == "20 iterations"
+
+
+def test_a_job_suspended_while_it_exports_exports_after_it_is_resumed() -> None:
+    cluster = _trained()
+    cluster.edit(suspend=True)
+    cluster.settle()
+    cluster.leave_all()
+    cluster.settle()
+    assert cluster.status["phase"] == "Suspended"
+    cluster.edit(suspend=False)
+    cluster.settle()
+    assert list(cluster.pods()) == ["addition-export"]
+    assert cluster.status["phase"] == "Completing"

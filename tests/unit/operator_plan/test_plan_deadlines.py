@@ -1,0 +1,90 @@
+"""Deadlines and the time to live."""
+
+from .kit import FINAL_WORDS, Cluster, job, running
+
+
+def test_a_job_that_runs_too_long_fails() -> None:
+    cluster = running(activeDeadlineSeconds=100)
+    cluster.pass_by(97)
+    cluster.settle()
+    assert cluster.last is not None
+    assert cluster.last.requeue_after == 1
+    cluster.pass_by(1)
+    cluster.settle()
+    assert cluster.condition("Failed")["reason"] == "DeadlineExceeded"
+    assert "DeadlineExceeded" in cluster.event_reasons()
+    assert all("deletionTimestamp" in pod["metadata"] for pod in cluster.pods().values())
+
+
+def test_the_active_deadline_counts_from_the_last_resume() -> None:
+    cluster = running(activeDeadlineSeconds=100)
+    cluster.pass_by(90)
+    cluster.edit(suspend=True)
+    cluster.settle()
+    cluster.leave_all()
+    cluster.settle()
+    cluster.pass_by(1000)
+    cluster.settle()
+    assert cluster.status["phase"] == "Suspended"
+    cluster.edit(suspend=False)
+    cluster.settle()
+    cluster.start_all()
+    cluster.settle()
+    cluster.pass_by(90)
+    cluster.settle()
+    assert cluster.status["phase"] == "Running"
+
+
+def test_a_job_that_never_starts_fails_with_what_held_it_up() -> None:
+    cluster = Cluster(job(startupDeadlineSeconds=60))
+    cluster.settle()
+    cluster.start_pod("addition-coordinator")
+    for index in range(2):
+        cluster.wait_pod(f"addition-worker-{index}", "ImagePullBackOff", "no such image")
+    cluster.settle()
+    cluster.pass_by(60)
+    cluster.settle()
+    assert cluster.condition("Failed")["reason"] == "StartupDeadlineExceeded"
+    assert "no such image" in cluster.condition("Failed")["message"]
+
+
+def test_a_job_that_has_run_is_not_held_to_the_startup_deadline() -> None:
+    cluster = running(startupDeadlineSeconds=60)
+    cluster.end_pod("addition-coordinator", 1)
+    cluster.settle()
+    cluster.pass_by(600)
+    cluster.settle()
+    assert cluster.condition("Failed") == {}
+
+
+def test_time_in_a_queue_is_not_time_to_start() -> None:
+    cluster = Cluster(job(queueName="team", startupDeadlineSeconds=60))
+    cluster.settle()
+    assert cluster.status["phase"] == "Queued"
+    assert cluster.condition("QuotaReserved")["status"] == "False"
+    cluster.pass_by(1000)
+    cluster.settle()
+    assert cluster.status["phase"] == "Queued"
+    for pod in cluster.pods("worker").values():
+        del pod["spec"]["schedulingGates"]
+    cluster.settle()
+    assert cluster.condition("QuotaReserved")["status"] == "True"
+    cluster.pass_by(59)
+    cluster.settle()
+    assert cluster.condition("Failed") == {}
+    cluster.pass_by(2)
+    cluster.settle()
+    assert cluster.condition("Failed")["reason"] == "StartupDeadlineExceeded"
+    assert cluster.event_reasons().count("Queued") == cluster.event_reasons().count("Admitted") == 1
+
+
+def test_a_finished_job_is_deleted_after_its_time_to_live() -> None:
+    cluster = running(ttlSecondsAfterFinished=50)
+    cluster.end_pod("addition-coordinator", 0, message=FINAL_WORDS)
+    cluster.settle()
+    assert cluster.last is not None
+    assert cluster.last.requeue_after is not None
+    assert not cluster.job_deleted
+    cluster.pass_by(50)
+    cluster.step()
+    assert cluster.job_deleted

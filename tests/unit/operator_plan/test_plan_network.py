@@ -1,0 +1,37 @@
+"""Policies and budget follow the spec, with few requests."""
+
+from .kit import Cluster, job, running
+
+
+def test_policies_are_written_again_only_when_the_spec_moves_on() -> None:
+    cluster = running()
+    before = cluster.requests
+    for _ in range(3):
+        cluster.settle()
+    assert cluster.requests == before
+    cluster.edit(networkPolicy={"mode": "Strict"})
+    cluster.settle()
+    assert "443" in str(cluster.objects[("NetworkPolicy", "addition-worker")]["spec"]["egress"])
+
+
+def test_policies_turned_off_are_deleted() -> None:
+    cluster = running()
+    cluster.edit(networkPolicy={"mode": "None"})
+    cluster.settle()
+    assert not [key for key in cluster.objects if key[0] == "NetworkPolicy"]
+
+
+def test_a_disruption_budget_comes_and_goes_as_asked() -> None:
+    cluster = Cluster(job(disruptionBudget="BlockVoluntary"))
+    cluster.settle()
+    assert ("PodDisruptionBudget", "addition-coordinator") in cluster.objects
+    cluster.edit(disruptionBudget="None")
+    cluster.settle()
+    assert ("PodDisruptionBudget", "addition-coordinator") not in cluster.objects
+
+
+def test_a_lost_service_is_made_again() -> None:
+    cluster = running()
+    del cluster.objects[("Service", "addition-coordinator")]
+    cluster.settle()
+    assert ("Service", "addition-coordinator") in cluster.objects
