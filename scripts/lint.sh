@@ -45,6 +45,11 @@ breaking_changes() {
     fi
 }
 
+helm_lint() {
+    local helm
+    helm="$(python -m testcluster tools)/helm" && "$helm" lint --strict charts/dartes
+}
+
 PATH="$PWD/.venv/bin:$PATH"
 mapfile -t shell_scripts < <(grep -lE '^#!.*\b(ba)?sh\b' .ci/* scripts/*)
 
@@ -54,9 +59,13 @@ check "mypy --strict" mypy
 check "import-linter" lint-imports
 check "buf lint" buf lint
 check "buf breaking" breaking_changes
+check "hadolint" hadolint Dockerfile
+check "helm lint" helm_lint
 check "shellcheck" shellcheck "${shell_scripts[@]}"
 check "protocol modules" python scripts/generate_protocol.py --check
 check "job reference" python -m dartes.spec.reference --check docs/job-reference.md
+check "custom resource" python -m dartes.spec.crd --check crds/dartesjobs.dartes.dev.yaml
+check "chart's resource" cmp crds/dartesjobs.dartes.dev.yaml charts/dartes/files/dartesjobs.dartes.dev.yaml
 check "benchmarks page" python scripts/fill_benchmarks.py --check
 check "requirements.lock" python scripts/check_lock.py
 

@@ -1,0 +1,67 @@
+"""What an undisturbed run of a job comes out as: the same job file, run by `dartes run` on this machine."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .jobs import Job
+
+WORKERS = 2
+
+
+@dataclass(frozen=True)
+class Reference:
+    """Row hashes by iteration, and the two values that the finished run is known by."""
+
+    rows: tuple[str, ...]
+    journal_hash: str
+    weight_digest: str
+
+
+def run_locally(job: Mapping[str, Any], folder: Path) -> Reference:
+    """Run a job with `dartes run`, workers without GPU; its history."""
+    folder.mkdir(parents=True)
+    file = folder / "job.json"
+    file.write_text(json.dumps({**job, "metadata": {"name": job["metadata"]["name"]}}), encoding="utf-8")
+    run = folder / "run"
+    command = [sys.executable, "-m", "dartes.cli.main", "run", str(file), "--workdir", str(run)]
+    done = subprocess.run(
+        [*command, "--workers", str(WORKERS)], capture_output=True, text=True, timeout=900, check=False
+    )
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+    summary = json.loads((run / "summary.json").read_text(encoding="utf-8"))
+    lines = (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+    return Reference(
+        tuple(json.loads(line)["row_hash"] for line in lines),
+        summary["journal_hash"],
+        summary["weight_digest"],
+    )
+
+
+def assert_same_history(rows: Sequence[Mapping[str, Any]], reference: Reference, at_least: int = 1) -> None:
+    """Each committed row must be the reference's: hashes are chained, so the last one vouches for all."""
+    found = [str(row["row_hash"]) for row in rows]
+    assert len(found) >= at_least, f"{len(found)} iterations are too few to compare"
+    assert found == list(reference.rows[: len(found)]), "the history differs from an undisturbed run's"
+
+
+def assert_same_end(job: Job, reference: Reference) -> None:
+    """The last words of a complete job's coordinator must name the reference's journal and weights."""
+    last = last_words(job)
+    assert last["iteration"] == len(reference.rows)
+    assert (last["journalHash"], last["weightDigest"]) == (reference.journal_hash, reference.weight_digest)
+
+
+def last_words(job: Job) -> dict[str, Any]:
+    """What the coordinator's pod that finished the run left as its termination message."""
+    for pod in job.pods("coordinator"):
+        for container in pod["status"].get("containerStatuses", []):
+            ended = container["state"].get("terminated")
+            if ended and ended["exitCode"] == 0:
+                words: dict[str, Any] = json.loads(ended["message"])
+                return words
+    raise AssertionError(f"no coordinator's pod ended well\n{job.describe()}")

@@ -1,0 +1,80 @@
+"""What the Dockerfile and the lock files of the images promise, read from their text."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from scripts.image_locks import LOCKS, Lock, problems, wanted_by
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCKERFILE = (ROOT / "Dockerfile").read_text(encoding="utf-8")
+STAGES = {
+    match[1]: match[2]
+    for match in re.finditer(r"^FROM \S+ AS (\S+)\n(.*?)(?=^FROM |\Z)", DOCKERFILE, re.MULTILINE | re.DOTALL)
+}
+IMAGES = ("operator", "coordinator", "worker", "worker-vllm")
+
+
+@pytest.mark.parametrize("target", IMAGES)
+def test_an_image_runs_as_a_numeric_user_and_is_labelled(target: str) -> None:
+    assert "\nUSER 65532:65532\n" in STAGES[target]
+    for label in ("title", "description", "licenses", "source", "version"):
+        assert f"org.opencontainers.image.{label}=" in STAGES[target]
+
+
+def test_packages_come_before_the_source_so_that_a_change_of_source_remakes_small_layers() -> None:
+    for target in IMAGES:
+        packages = STAGES[f"{target}-packages"]
+        assert re.findall(r"^COPY (.*)$", packages, re.MULTILINE) == [
+            f"requirements/{target}.lock /opt/dartes/requirements.lock"
+        ]
+        assert re.search(rf"^FROM {target}-packages AS {target}$", DOCKERFILE, re.MULTILINE)
+
+
+def test_only_the_image_with_vllm_holds_a_compiler() -> None:
+    with_packages_of_debian = [name for name, text in STAGES.items() if "apt-get" in text]
+    assert with_packages_of_debian == ["worker-vllm-packages"]
+    for package in ("gcc", "libc6-dev", "python3-dev"):
+        assert re.search(rf"\b{package}\b", STAGES["worker-vllm-packages"])
+
+
+def test_every_package_is_checked_by_hash_and_no_address_is_written() -> None:
+    for install in re.findall(r"installer/bin/pip .*?&&|tools/bin/pip (?:install|--python) .*?(?:&&|\n\n)",
+                              DOCKERFILE, re.DOTALL):  # fmt: skip
+        assert "--require-hashes" in install or "--no-index" in install
+    assert "://" not in DOCKERFILE
+
+
+def test_the_base_images_can_be_replaced() -> None:
+    assert re.findall(r"^FROM \$\{(\w+)\}", DOCKERFILE, re.MULTILINE) == [
+        "BASE_IMAGE", "BASE_IMAGE", "CUDA_IMAGE",
+    ]  # fmt: skip
+    for name in ("BASE_IMAGE", "CUDA_IMAGE"):
+        default = re.search(rf"^ARG {name}=(\S+)$", DOCKERFILE, re.MULTILINE)
+        assert default
+        assert ":" in default[1]
+        assert not default[1].endswith(":latest")
+
+
+@pytest.mark.parametrize("lock", LOCKS, ids=lambda lock: str(lock.name))
+def test_an_image_gets_what_the_tests_run_with(lock: Lock) -> None:
+    tested = (ROOT / "requirements.lock").read_text(encoding="utf-8")
+    assert problems(lock, lock.path.read_text(encoding="utf-8"), tested, wanted_by(lock)) == []
+
+
+@pytest.mark.parametrize("target", ["operator", "coordinator"])
+def test_only_workers_carry_torch(target: str) -> None:
+    text = (ROOT / f"requirements/{target}.lock").read_text(encoding="utf-8")
+    assert not re.search(r"^(torch|transformers|triton|numba|nvidia-.*|matplotlib)==", text, re.MULTILINE)
+
+
+def test_the_check_of_lock_files_finds_what_is_wrong() -> None:
+    tested = "numpy==2.3.5 \\\n    --hash=sha256:aa\nsix==1.17.0 \\\n    --hash=sha256:bb\n"
+    text = "numpy==2.3.4 \\\n    --hash=sha256:aa\nsix==1.17.0\n--index-url https://index.example\n"
+    found = "\n".join(problems(LOCKS[1], text, tested, ["kopf>=1.44", "six>=2"]))
+    assert "numpy==2.3.4, but the tests have 2.3.5" in found
+    assert "six has no hash" in found
+    assert "requirements/operator.lock:4: names an address" in found
+    assert "kopf>=1.44 is missing" in found
+    assert "six>=2 is wanted, but 1.17.0 is locked" in found
