@@ -70,6 +70,7 @@ proto: setup ## write core/dartes/v1 from proto/dartes/v1
 lock: setup ## write requirements.lock from pyproject.toml; UPGRADE=1 takes the newest versions
 	@.venv/bin/uv pip compile pyproject.toml --all-extras --universal --python-version 3.11 --generate-hashes \
 	    --no-header --quiet $(if $(UPGRADE),--upgrade) -o requirements.lock
+	@$(PYTHON_BIN) scripts/image_locks.py
 
 .PHONY: bench
 bench: setup ## run all measurements of bench/ and write bench/results/*.json; or some: BENCHES="noise journal"

@@ -68,6 +68,7 @@ check "custom resource" python -m dartes.spec.crd --check crds/dartesjobs.dartes
 check "chart's resource" cmp crds/dartesjobs.dartes.dev.yaml charts/dartes/files/dartesjobs.dartes.dev.yaml
 check "benchmarks page" python scripts/fill_benchmarks.py --check
 check "requirements.lock" python scripts/check_lock.py
+check "image lock files" python scripts/image_locks.py --check
 
 if ((${#failed[@]})); then
     printf 'lint: %d failed: %s\n' "${#failed[@]}" "$(IFS=,; echo "${failed[*]}")" >&2

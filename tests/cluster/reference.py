@@ -50,10 +50,12 @@ def assert_same_history(rows: Sequence[Mapping[str, Any]], reference: Reference,
 
 
 def assert_same_end(job: Job, reference: Reference) -> None:
-    """The last words of a complete job's coordinator must name the reference's journal and weights."""
-    last = last_words(job)
-    assert last["iteration"] == len(reference.rows)
-    assert (last["journalHash"], last["weightDigest"]) == (reference.journal_hash, reference.weight_digest)
+    """A complete job's status, and its coordinator's last words, name the reference's journal and weights."""
+    wanted = (len(reference.rows), reference.journal_hash, reference.weight_digest)
+    checkpoint = job.status["checkpoint"]
+    assert (checkpoint["lastIteration"], checkpoint["journalHash"], checkpoint["digest"]) == wanted
+    words = last_words(job)
+    assert (words["iteration"], words["journalHash"], words["weightDigest"]) == wanted
 
 
 def last_words(job: Job) -> dict[str, Any]:

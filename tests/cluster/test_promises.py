@@ -18,7 +18,7 @@ from .reference import Reference, assert_same_end, assert_same_history, run_loca
 from .release import Release
 
 WORKERS = 2
-ITERATIONS = 260
+ITERATIONS = 160
 MORE = 3
 """Iterations that must follow a disturbance before its test is content."""
 
@@ -80,25 +80,33 @@ def goes_on(job: Job, reference: Reference, since: int, seconds: float = 90.0) -
     assert_same_history(job.wait_rows(since + MORE, seconds), reference, at_least=since + MORE)
 
 
+def charges(job: Job) -> int:
+    """Failures charged to the budgets; those of workers are forgiven as the run goes on."""
+    failures = job.status["failures"]
+    return int(failures["worker"]) + int(failures["coordinator"])
+
+
+def replaced(job: Job, victim: dict[str, Any], role: str, count: int) -> None:
+    """Wait until a pod is gone or has ended, and so many of its role are ready again."""
+    until(lambda: uid(victim) not in {uid(p) for p in job.live(role)}, f"{role}: the end of the victim", 60)
+    job.wait_ready(role, count)
+
+
 def test_a_deleted_worker_pod_returns(job: Job, reference: Reference) -> None:
     before = len(job.rows())
     victim = job.live("worker")[0]
     job.api.core.delete_namespaced_pod(victim["metadata"]["name"], job.namespace)
-    workers = job.wait_ready("worker", WORKERS)
-    assert uid(victim) not in {uid(pod) for pod in workers}
+    replaced(job, victim, "worker", WORKERS)
     goes_on(job, reference, before)
-    failures = job.status["failures"]
-    assert failures["worker"] == 0, "a deleted pod is a disruption and charges no budget"
+    assert charges(job) == 0, "a deleted pod is a disruption and charges no budget"
 
 
 def test_a_killed_worker_process_is_replaced(release: Release, job: Job, reference: Reference) -> None:
-    before, failed = len(job.rows()), job.status["failures"]["worker"]
+    before = len(job.rows())
     victim = job.live("worker")[1]
     release.kill_container(victim, "worker")
-    workers = job.wait_ready("worker", WORKERS)
-    assert uid(victim) not in {uid(pod) for pod in workers}
+    replaced(job, victim, "worker", WORKERS)
     goes_on(job, reference, before)
-    assert job.status["failures"]["worker"] == failed + 1
     last = job.status["lastFailure"]
     assert (last["role"], last["exitCode"], last["counted"]) == ("worker", 137, True)
 
@@ -112,13 +120,12 @@ def test_an_out_of_memory_killed_worker_is_replaced(job: Job, reference: Referen
         f"lastFailure OOMKilled\n{job.describe()}",
         60,
     )
-    workers = job.wait_ready("worker", WORKERS)
-    assert uid(victim) not in {uid(pod) for pod in workers}
+    replaced(job, victim, "worker", WORKERS)
     goes_on(job, reference, before)
 
 
 def test_a_drained_node_loses_nothing(release: Release, job: Job, reference: Reference) -> None:
-    before, failed = len(job.rows()), job.status["failures"]["worker"]
+    before, charged = len(job.rows()), charges(job)
     node = job.live("coordinator")[0]["spec"]["nodeName"]
     incarnation = job.status["coordinator"]["incarnation"]
     release.kubectl(
@@ -137,10 +144,8 @@ def test_a_drained_node_loses_nothing(release: Release, job: Job, reference: Ref
         "a higher incarnation in the status",
         30,
     )
-    failures = job.status["failures"]
-    assert failures["coordinator"] == 0
-    assert failures["worker"] == failed
-    assert failures["disruptions"] >= 1
+    assert charges(job) <= charged, "a drain charges no budget"
+    assert job.status["failures"]["disruptions"] >= 1
 
 
 def test_a_deleted_coordinator_pod_goes_on_from_its_volume(job: Job, reference: Reference) -> None:
@@ -186,7 +191,8 @@ def test_training_does_not_notice_that_the_operator_is_away(
 
 
 def test_kubectl_scale_adds_and_removes_workers(release: Release, job: Job, reference: Reference) -> None:
-    before, failures = len(job.rows()), job.status["failures"]
+    before, charged = len(job.rows()), charges(job)
+    disruptions = job.status["failures"]["disruptions"]
     release.kubectl("scale", f"dej/{job.name}", "--replicas=3", "-n", job.namespace)
     job.wait_ready("worker", 3)
     release.kubectl("scale", f"dej/{job.name}", "--replicas=1", "-n", job.namespace)
@@ -195,8 +201,8 @@ def test_kubectl_scale_adds_and_removes_workers(release: Release, job: Job, refe
     goes_on(job, reference, before)
     release.kubectl("scale", f"dej/{job.name}", f"--replicas={WORKERS}", "-n", job.namespace)
     job.wait_ready("worker", WORKERS)
-    after = job.status["failures"]
-    assert (after["worker"], after["disruptions"]) == (failures["worker"], failures["disruptions"])
+    assert charges(job) <= charged
+    assert job.status["failures"]["disruptions"] == disruptions, "what is scaled away is no loss"
     assert {event["reason"] for event in job.events()} >= {"ScaledUp", "ScaledDown"}
 
 
@@ -336,8 +342,10 @@ def test_the_commands_that_the_readme_gives_work(release: Release, namespace: st
     assert line.split()[:4] == ["addition", "Succeeded", "20", "20"]
     job = Job(release.api, namespace, "addition")
     assert float(job.status["progress"]["evalAccuracy"]) > 0.9
-    again = subprocess.run(
+    generation = job.get()["metadata"]["generation"]
+    subprocess.run(
         [*release.kubectl_command, "apply", "-n", namespace, "-f", str(example)],
         capture_output=True, text=True, check=True,
     )  # fmt: skip
-    assert "unchanged" in again.stdout, "defaults are the schema's, so a second apply changes nothing"
+    assert job.get()["metadata"]["generation"] == generation, "a second apply changes nothing"
+    assert job.status["phase"] == "Succeeded"

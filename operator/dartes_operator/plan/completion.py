@@ -13,7 +13,7 @@ from dartes.spec.job import JobSpec
 from dartes_operator.plan.conditions import TRAINED, Condition
 from dartes_operator.plan.endings import Ending, Verdict, ending_of
 from dartes_operator.plan.failures import wait_until
-from dartes_operator.plan.finish import delete_stuck, fail, succeed
+from dartes_operator.plan.finish import delete_stuck, fail, let_go, succeed
 from dartes_operator.plan.pinning import Pinned, find
 from dartes_operator.plan.pods import Pod
 from dartes_operator.plan.situation import Draft, Situation
@@ -71,8 +71,8 @@ def _count(words: Mapping[str, Any], name: str) -> int | None:
 def complete(situation: Situation, draft: Draft, spec: JobSpec) -> None:
     """After training: let the workers go, export where asked, and end the job."""
     for pod in situation.pods:
-        if pod.role is not Role.EXPORT and pod.alive and not pod.terminating:
-            draft.delete(pod)
+        if pod.role is not Role.EXPORT:
+            let_go(situation, draft, pod)
     delete_stuck(situation, draft)
     if spec.export is None:
         _succeed(draft)

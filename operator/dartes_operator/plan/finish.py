@@ -7,11 +7,14 @@ logs.
 from dartes.spec.checkpoint import RetentionPolicy
 from dartes.spec.job import JobSpec
 from dartes_operator.plan.conditions import Condition
+from dartes_operator.plan.pods import Pod
 from dartes_operator.plan.situation import Draft, Situation
 from dartes_operator.plan.times import after, parse_time, write_time
 from dartes_operator.resources.claim import claim_name
 
 STUCK_SECONDS = 30
+# An ended pod keeps its log and last words; one whose other containers go on holds its node all the same.
+COMPANY_SECONDS = 30
 
 
 def fail(draft: Draft, reason: str, message: str) -> None:
@@ -53,8 +56,7 @@ def tell_of_volume(draft: Draft, spec: JobSpec) -> None:
 def tidy(situation: Situation, draft: Draft, ttl_seconds: int | None) -> None:
     """Delete what still holds a node, and the job itself after its time to live."""
     for pod in situation.pods:
-        if pod.alive and not pod.terminating:
-            draft.delete(pod)
+        let_go(situation, draft, pod)
     delete_stuck(situation, draft)
     ended = parse_time(situation.before.get("completionTime"))
     if ttl_seconds is None or ended is None:
@@ -64,6 +66,18 @@ def tidy(situation: Situation, draft: Draft, ttl_seconds: int | None) -> None:
         draft.delete_job = True
     else:
         draft.look_again(due)
+
+
+def let_go(situation: Situation, draft: Draft, pod: Pod) -> None:
+    """Delete a pod that still holds a node, unless it is just about to end as a whole."""
+    if not pod.alive or pod.terminating:
+        return
+    finished = parse_time((pod.terminated or {}).get("finishedAt"))
+    if finished is not None and situation.now < (due := after(finished, COMPANY_SECONDS)):
+        # The container's end is told before the pod's.
+        draft.look_again(due)
+    else:
+        draft.delete(pod)
 
 
 def delete_stuck(situation: Situation, draft: Draft) -> None:

@@ -3,6 +3,7 @@
 from dartes.spec.job import JobSpec
 from dartes_operator.plan.conditions import Condition
 from dartes_operator.plan.situation import Draft, Situation
+from dartes_operator.plan.suspend import SUSPENDING
 
 _HAS_RUN = ("Running", "Restarting")
 
@@ -10,6 +11,8 @@ _HAS_RUN = ("Running", "Restarting")
 def phase_of(situation: Situation, draft: Draft, spec: JobSpec) -> str:
     """The phase of a job that is neither ended, nor suspended, nor completing."""
     conditions = draft.conditions
+    if conditions.reason(Condition.SUSPENDED) == SUSPENDING:
+        return "Suspending"
     if conditions.holds(Condition.COORDINATOR_READY) and conditions.holds(Condition.WORKERS_READY):
         return "Running"
     if situation.phase_before in _HAS_RUN:

@@ -20,7 +20,7 @@ from dartes_operator.plan.pinning import note_run, pin, retire_others, tell_of_i
 from dartes_operator.plan.progress import tell_of_progress, write_progress
 from dartes_operator.plan.readiness import count_workers, tell_of_pods
 from dartes_operator.plan.situation import Draft, Situation
-from dartes_operator.plan.suspend import is_suspending, resume, suspend, was_suspended
+from dartes_operator.plan.suspend import is_suspending, resume, suspend, suspend_again, was_suspended
 from dartes_operator.plan.times import write_time
 from dartes_operator.plan.types import (
     Action,
@@ -70,10 +70,12 @@ def plan(job: Manifest, observed: Observed, now: datetime, defaults: Defaults) -
         return _finished(situation, draft)
     spec = accepted.spec
     note_training_done(situation, draft)
+    # Asked once: the end of the job takes the word of it off again.
+    trained = draft.conditions.trained
     ran = False
     asked = _is_suspension_asked(situation, draft, accepted)
     # A run that is done has nothing to suspend, unless its export is still to be made.
-    ends_now = draft.conditions.trained and spec.export is None
+    ends_now = trained and spec.export is None
     if is_suspending(draft, asked=asked) and not ends_now:
         suspend(situation, draft, asked=asked)
     else:
@@ -85,7 +87,7 @@ def plan(job: Manifest, observed: Observed, now: datetime, defaults: Defaults) -
         elif count(situation, draft, spec):
             draft.status_first = True
             draft.look_again_in(0)
-        elif draft.conditions.trained:
+        elif trained:
             complete(situation, draft, spec)
         else:
             ran = _run(situation, draft, accepted)
@@ -93,12 +95,12 @@ def plan(job: Manifest, observed: Observed, now: datetime, defaults: Defaults) -
                 return Plan(status=situation.before, actions=(ReadCertificates(),), time=now)
         if draft.is_over():
             tell_of_volume(draft, spec)
-        elif not draft.conditions.trained:
+        elif not trained:
             _tell(situation, draft, accepted)
     tell_of_acceptance(draft)
     count_workers(situation, draft, desired_workers(spec) if ran else None)
     moved = draft.conditions.changed() or draft.status.get("phase") != situation.phase_before
-    if not draft.conditions.trained:
+    if not trained:
         write_progress(situation, draft, now=moved)
     return _finished(situation, draft)
 
@@ -129,6 +131,8 @@ def _run(situation: Situation, draft: Draft, accepted: Accepted) -> bool:
         return _stand(draft)
     if anew and retire_others(situation, draft, pinned):
         # Nothing has begun until they are gone: the next plans come to this point again.
+        if resuming:
+            suspend_again(draft)
         return True
     note_run(situation, draft, pinned)
     if accepted.as_written and not anew:

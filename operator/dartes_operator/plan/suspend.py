@@ -50,6 +50,11 @@ def suspend(situation: Situation, draft: Draft, *, asked: bool) -> None:
         draft.look_again_in(0)
 
 
+def suspend_again(draft: Draft) -> None:
+    """Pods of a resume that was cut off must go before the job goes on: it is not suspended until then."""
+    draft.conditions.set(Condition.SUSPENDED, False, SUSPENDING, "waiting for the pods to leave")
+
+
 def resume(situation: Situation, draft: Draft) -> None:
     """The job goes on: deadlines count from now."""
     if not was_suspended(draft):

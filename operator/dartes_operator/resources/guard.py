@@ -158,7 +158,7 @@ def _env_problems(value: Any, ours: Ours, path: str) -> Iterator[str]:
     seen: set[str] = set()
     for where, entry in entries:
         name = entry["name"]
-        if name in ours.env or name.startswith("DARTES_"):
+        if name in ours.env:
             yield f"{where}.name: {name!r} is set by dartes"
         if name in seen:
             yield f"{where}.name: {name!r} is given twice"

@@ -206,6 +206,8 @@ class Cluster:
             assert uid not in self.accounted, f"{uid} is counted twice"
             self.accounted.add(uid)
         fits(status, SCHEMA)
+        if any((entry["type"], entry["status"]) == ("Suspended", "True") for entry in status["conditions"]):
+            assert not self.pods("coordinator"), "the job is called suspended, and its coordinator works"
         if status != self.status:
             self.job["status"] = copy.deepcopy(dict(status))
             self.status_writes += 1
@@ -271,6 +273,7 @@ class Cluster:
             assert mark is not None
             manifest["metadata"]["annotations"]["dartes.dev/authority"] = mark
         if kind == "Pod":
+            self._may_make(manifest)
             manifest["status"] = {"phase": "Pending"}
             if "kueue.x-k8s.io/queue-name" in manifest["metadata"]["labels"]:
                 manifest["spec"]["schedulingGates"] = [{"name": "kueue.x-k8s.io/admission"}]
@@ -286,12 +289,35 @@ class Cluster:
         assert found is not None, f"{key} is deleted and isn't there"
         assert found["metadata"]["uid"] == action.uid
         assert action.kind.value != "PersistentVolumeClaim"
+        if action.kind.value == "Pod":
+            self._may_delete(found)
         ended = action.kind.value == "Pod" and found["status"]["phase"] in ("Succeeded", "Failed")
         if action.kind.value != "Pod" or ended or action.grace_seconds == 0:
             del self.objects[key]
         else:
             assert "deletionTimestamp" not in found["metadata"], f"{action.name} is deleted twice"
             self.delete_pod(action.name, grace=action.grace_seconds)
+
+    def _may_make(self, manifest: Mapping[str, Any]) -> None:
+        """A slot gets a pod only where nobody works in it and what was there is accounted for."""
+        labels = manifest["metadata"]["labels"]
+        keys = ("dartes.dev/role", "dartes.dev/worker-index")
+        if labels[keys[0]] != "worker":
+            assert not self.pods(labels[keys[0]]), "there is one of that name"
+        for pod in self.pods().values():
+            if all(pod["metadata"]["labels"].get(key) == labels.get(key) for key in keys):
+                assert self._is_accounted(pod), f"{pod['metadata']['name']} is replaced before it is counted"
+
+    def _may_delete(self, pod: Mapping[str, Any]) -> None:
+        """While a job runs, a pod goes only once its end, or that it is our doing, is written down."""
+        going = self.condition("Suspended").get("reason") in ("Suspending", "Suspended")
+        over = any(self.condition(kind).get("status") == "True" for kind in ("Complete", "Failed"))
+        trained = self.condition("Progressing").get("reason") == "Trained"
+        assert going or over or trained or self._is_accounted(pod), f"{pod['metadata']['name']} isn't counted"
+
+    def _is_accounted(self, pod: Mapping[str, Any]) -> bool:
+        counted = self.status.get("failures", {}).get("counted", ())
+        return pod["metadata"]["uid"][:13] in counted or pod["status"]["phase"] == "Succeeded"
 
     # What nodes and people do.
 

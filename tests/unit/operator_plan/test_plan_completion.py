@@ -130,3 +130,26 @@ def test_a_job_suspended_while_it_exports_exports_after_it_is_resumed() -> None:
     cluster.settle()
     assert list(cluster.pods()) == ["addition-export"]
     assert cluster.status["phase"] == "Completing"
+
+
+def test_the_last_words_are_not_overwritten_by_an_older_answer() -> None:
+    cluster = running()
+    cluster.advance(17)
+    cluster.end_pod("addition-coordinator", 0, message=FINAL_WORDS)
+    cluster.settle()
+    assert cluster.status["phase"] == "Succeeded"
+    assert cluster.status["progress"]["iteration"] == 20
+    assert cluster.status["checkpoint"]["lastIteration"] == 20
+
+
+def test_a_coordinator_whose_end_is_told_before_its_pods_keeps_its_log() -> None:
+    cluster = running()
+    cluster.end_pod("addition-coordinator", 0, message=FINAL_WORDS)
+    cluster.pod("addition-coordinator")["status"]["phase"] = "Running"
+    cluster.settle()
+    assert cluster.status["phase"] == "Succeeded"
+    assert "deletionTimestamp" not in cluster.pod("addition-coordinator")["metadata"]
+    # Another container goes on and holds the node.
+    cluster.pass_by(31)
+    cluster.settle()
+    assert "deletionTimestamp" in cluster.pod("addition-coordinator")["metadata"]

@@ -127,3 +127,18 @@ def test_a_run_that_is_done_while_it_is_suspended_is_complete() -> None:
     cluster.end_pod("addition-coordinator", 0, message=FINAL_WORDS)
     cluster.settle()
     assert cluster.status["phase"] == "Succeeded"
+
+
+def test_pods_of_a_resume_cut_off_by_an_edit_leave_before_the_job_goes_on() -> None:
+    cluster = _suspended()
+    cluster.edit(suspend=False)
+    cluster.crash(6)
+    assert cluster.pods("coordinator")
+    cluster.edit(checkpoint={"retentionPolicy": "Delete"})
+    cluster.settle()
+    assert cluster.status["phase"] == "Suspending"
+    cluster.leave_all()
+    cluster.settle()
+    hashes = {pod["metadata"]["annotations"]["dartes.dev/template-hash"] for pod in cluster.pods().values()}
+    assert hashes == {cluster.status["templateHash"]}
+    assert cluster.status["failures"]["disruptions"] == 0

@@ -30,7 +30,7 @@ PHASES = (
 )
 """What `status.phase` can be, in the order in which a job may pass through them."""
 
-MOST_COUNTED = 128
+MOST_COUNTED = 384
 MOST_MESSAGE = 2048
 _COUNT = integer(0)
 _UID = 64
