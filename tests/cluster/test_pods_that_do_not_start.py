@@ -92,7 +92,7 @@ def test_a_job_that_runs_too_long_fails(release: Release, namespace: str) -> Non
     [
         ("no-model", {"model__source": "file:///models/there-is-none"}, "/models/there-is-none"),
         ("no-data", {"dataset__source": "file:///data/there-is-none.jsonl"}, "/data/there-is-none.jsonl"),
-        ("no-claim-path", {"model__source": "file:///etc/dartes"}, "config.json"),
+        ("no-weights", {"model__source": "file:///etc/dartes"}, "/etc/dartes: no weights"),
     ],
 )
 def test_what_only_the_pods_can_find_fails_the_job_at_once_in_the_pods_words(

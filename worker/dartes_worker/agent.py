@@ -101,6 +101,11 @@ class Agent:
             self._rebuild()
         else:
             self._attest(rebuilt=False)
+        log.info(
+            "registered with incarnation %d, weights of iteration %d",
+            self._client.incarnation,
+            self._weights.version.iteration,
+        )
 
     def _rebuild(self) -> None:
         """Weights from the newest good snapshot or the base model; the journal brings them up to date."""
