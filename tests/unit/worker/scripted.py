@@ -30,6 +30,8 @@ BATCH = [3, 1, 4, 15, 9, 2, 6, 5, 30, 29, 28, 27]
 class ScriptedClient:
     """A client whose coordinator has a list of actions, and remembers what it was told."""
 
+    incarnation = 1
+
     worker = "worker-0"
 
     def __init__(self, *script: wire.LeaseResponse | Exception | None) -> None:
