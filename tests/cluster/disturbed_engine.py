@@ -1,9 +1,12 @@
-"""The real engine, but that it takes memory until it is killed once a file asks for it.
+"""The real engine at the pace of a larger model, which takes all memory once a file asks for it.
 
-Mounted into worker pods by a test; `DARTES_ENGINE=disturbed_engine:load` makes a worker use it. Answers and
-fingerprint are the real engine's, so a run with it must come out the same.
+Mounted into worker pods by tests; `DARTES_ENGINE=disturbed_engine:load` makes a worker use it. Answers and
+fingerprint are the real engine's, so a run with it must come out the same. Without the pace a run would be
+over before a disturbance has had its effect.
 """
 
+import os
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +18,8 @@ from dartes_worker.engines.transformers import TransformersEngine
 
 ALLOCATE = Path("/tmp/allocate")
 BLOCK_BYTES = 64 * 2**20
+PACE_SECONDS = float(os.environ.get("DARTES_TEST_PACE_SECONDS", "0"))
+"""What each group of prompts takes longer."""
 
 
 class Disturbed:
@@ -33,6 +38,7 @@ class Disturbed:
         blocks = []
         while ALLOCATE.exists():
             blocks.append(bytearray(b"x" * BLOCK_BYTES))
+        time.sleep(PACE_SECONDS)
         return self._engine.generate(group, limits, seed)
 
 

@@ -19,6 +19,7 @@ from dartes.spec.dump import resolved_fields
 
 GROUP, VERSION, PLURAL = "dartes.dev", "v1alpha1", "dartesjobs"
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+DISTURBED_ENGINE = Path(__file__).with_name("disturbed_engine.py")
 RUN_FOLDER = "/var/lib/dartes/run"
 LOOK_SECONDS = 0.2
 """How often a wait asks the API server: often enough for a figure in seconds, cheap enough for two cores."""
@@ -89,6 +90,29 @@ def spec_of(example: str = "addition", **changes: Any) -> Object:
         else:
             inner[last] = value
     return spec
+
+
+def make_disturbed_engine(api: Api, namespace: str) -> None:
+    """The ConfigMap with that engine."""
+    body = {
+        "metadata": {"name": "disturbed-engine"},
+        "data": {DISTURBED_ENGINE.name: DISTURBED_ENGINE.read_text(encoding="utf-8")},
+    }
+    api.core.create_namespaced_config_map(namespace, body)
+
+
+def with_disturbed_engine(workers: Object, pace_seconds: float) -> Object:
+    """The `workers` of a job with the engine of disturbed_engine.py, from a ConfigMap of its name."""
+    return {
+        **workers,
+        "env": [
+            {"name": "PYTHONPATH", "value": "/test"},
+            {"name": "DARTES_ENGINE", "value": "disturbed_engine:load"},
+            {"name": "DARTES_TEST_PACE_SECONDS", "value": str(pace_seconds)},
+        ],
+        "volumes": [{"name": "test", "configMap": {"name": "disturbed-engine"}}],
+        "volumeMounts": [{"name": "test", "mountPath": "/test", "readOnly": True}],
+    }
 
 
 def manifest(name: str, namespace: str, spec: Mapping[str, Any]) -> Object:

@@ -13,22 +13,22 @@ from typing import Any
 
 import pytest
 
-from .jobs import Job, is_live, spec_of, uid, until
+from .jobs import Job, is_live, make_disturbed_engine, spec_of, uid, until, with_disturbed_engine
 from .reference import Reference, assert_same_end, assert_same_history, run_locally
 from .release import Release
 
 WORKERS = 2
-ITERATIONS = 160
+ITERATIONS = 200
+PACE_SECONDS = 0.1
 MORE = 3
 """Iterations that must follow a disturbance before its test is content."""
 
-ENGINE = Path(__file__).with_name("disturbed_engine.py")
 WORKER_MEMORY = "1200Mi"
 
 
 def long_spec() -> dict[str, Any]:
-    """Small members, many iterations, a volume that can follow to another node."""
-    return spec_of(
+    """Small members, many iterations of at least 0.8 s, a volume that can follow to another node."""
+    spec = spec_of(
         es__iterations=ITERATIONS,
         es__populationSize=16,
         es__batchSize=64,
@@ -36,14 +36,10 @@ def long_spec() -> dict[str, Any]:
         checkpoint={"volume": {"size": "64Mi", "storageClassName": "portable"}, "retentionPolicy": "Delete"},
         workers__replicas=WORKERS,
         workers__resources={"limits": {"memory": WORKER_MEMORY}},
-        workers__env=[
-            {"name": "PYTHONPATH", "value": "/test"},
-            {"name": "DARTES_ENGINE", "value": "disturbed_engine:load"},
-        ],
-        workers__volumes=[{"name": "test", "configMap": {"name": "disturbed-engine"}}],
-        workers__volumeMounts=[{"name": "test", "mountPath": "/test", "readOnly": True}],
         failurePolicy={"coordinatorRestarts": 6, "workerFailures": 8},
     )
+    spec["workers"] = with_disturbed_engine(spec["workers"], PACE_SECONDS)
+    return spec
 
 
 @pytest.fixture(scope="module")
@@ -65,9 +61,7 @@ def reference(tmp_path_factory: pytest.TempPathFactory) -> Reference:
 @pytest.fixture(scope="module")
 def job(release: Release, module_namespace: str, reference: Reference) -> Iterator[Job]:
     """The long job, running with both workers."""
-    release.kubectl(
-        "create", "configmap", "disturbed-engine", f"--from-file={ENGINE}", "-n", module_namespace
-    )
+    make_disturbed_engine(release.api, module_namespace)
     job = Job.create(release.api, module_namespace, "long", long_spec())
     job.wait_ready("worker", WORKERS)
     job.wait_rows(1)
