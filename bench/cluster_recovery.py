@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from bench.cluster_support import installed_release, log_lines, namespace_of, parse_time
 from bench.common import Figure, Row, all_reached, report
+from tests.cluster.held import CommandFailedError
 from tests.cluster.jobs import Job, spec_of, uid, until
 from tests.cluster.release import Release
 
@@ -31,8 +32,8 @@ def commits(release: Release, job: Job) -> list[tuple[datetime, int]]:
         return []
     try:
         text = release.kubectl("logs", pods[0]["metadata"]["name"], "-n", job.namespace)
-    except Exception:  # noqa: BLE001
-        return []
+    except CommandFailedError:
+        return []  # it has not begun to log
     return [
         (parse_time(line["time"]), int(line["message"].split()[1]))
         for line in log_lines(text)

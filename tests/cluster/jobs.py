@@ -5,7 +5,6 @@ deadline; what is read from a pod is read by exec.
 """
 
 import json
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -16,6 +15,8 @@ from kubernetes.stream import stream
 
 from dartes.spec import load_job
 from dartes.spec.dump import resolved_fields
+
+from .. import waiting
 
 GROUP, VERSION, PLURAL = "dartes.dev", "v1alpha1", "dartesjobs"
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
@@ -68,11 +69,7 @@ class Api:
 
 def until(condition: Callable[[], Found | None], what: str, seconds: float) -> Found:
     """Ask until the answer is true and return it; AssertionError after `seconds`."""
-    deadline = time.monotonic() + seconds
-    while not (found := condition()):
-        assert time.monotonic() < deadline, f"not within {seconds:.0f} s: {what}"
-        time.sleep(LOOK_SECONDS)
-    return found
+    return waiting.until(condition, what, seconds, LOOK_SECONDS)
 
 
 def spec_of(example: str = "addition", **changes: Any) -> Object:

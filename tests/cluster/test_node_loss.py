@@ -14,7 +14,7 @@ from .release import Release
 
 pytestmark = pytest.mark.timeout(900)
 
-ITERATIONS = 220
+ITERATIONS = 180
 PACE_SECONDS = 0.1
 """With 16 members on two workers an iteration takes at least 0.8 s; a lost node is replaced after 100 s."""
 

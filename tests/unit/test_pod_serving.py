@@ -1,6 +1,8 @@
 """Probes and metrics over plain HTTP."""
 
+import contextlib
 import socket
+import threading
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -9,7 +11,9 @@ import pytest
 from prometheus_client import CollectorRegistry, Counter
 
 from dartes.errors import ConfigurationError
-from dartes.serving import HttpServer, parse_address
+from dartes.serving import CONNECTIONS, HttpServer, parse_address
+
+from ..waiting import until
 
 TIMEOUT = 20.0
 
@@ -66,6 +70,24 @@ def test_nothing_else_is_there(process: Process, capfd: pytest.CaptureFixture[st
 def test_an_idle_caller_keeps_nobody_waiting(process: Process) -> None:
     with socket.create_connection(("127.0.0.1", process.server.port), TIMEOUT):
         assert process.get("/healthz")[0] == 200
+
+
+def test_more_callers_than_can_be_answered_are_hung_up_on_until_others_leave(process: Process) -> None:
+    address = ("127.0.0.1", process.server.port)
+    with contextlib.ExitStack() as idle:
+        for _ in range(CONNECTIONS):
+            idle.enter_context(socket.create_connection(address, TIMEOUT))
+        with socket.create_connection(address, TIMEOUT) as beyond:
+            assert beyond.recv(1) == b""
+        assert threading.active_count() < CONNECTIONS + 20
+    until(lambda: _answers(process), "a probe is answered again")
+
+
+def _answers(process: Process) -> bool:
+    try:
+        return process.get("/healthz")[0] == 200
+    except OSError:
+        return False
 
 
 @pytest.mark.parametrize("address", ["8080", "host:", "host:port", "host:70000", ""])

@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry
 
 from dartes.v1 import population_pb2 as wire
 from dartes_worker.probes import Probes, device_memory_bytes
-from dartes_worker.snapshots import ABANDONED_SECONDS, prune, snapshot_path
+from dartes_worker.snapshots import ABANDONED_SECONDS, prune, snapshot_path, unrecorded
 
 
 class Scene:
@@ -107,11 +107,15 @@ def name(iteration: int) -> str:
     return f"iteration-{iteration:08d}.safetensors"
 
 
+def known(iteration: int) -> wire.SnapshotInfo:
+    return wire.SnapshotInfo(iteration=iteration, file=name(iteration))
+
+
 def test_old_snapshots_go_and_one_more_than_is_kept_stays(tmp_path: Path) -> None:
     for iteration in (2, 4, 6, 8, 10):
         snapshot_path(tmp_path / "snapshots", iteration).touch()
     (tmp_path / "snapshots" / "notes.txt").touch()
-    gone = prune(tmp_path / "snapshots", 10, keep=2)
+    gone = prune(tmp_path / "snapshots", 10, keep=2, unknown={})
     assert sorted(gone) == [name(2), name(4)]
     assert files(tmp_path / "snapshots") == [name(6), name(8), name(10), "notes.txt"]
 
@@ -119,14 +123,33 @@ def test_old_snapshots_go_and_one_more_than_is_kept_stays(tmp_path: Path) -> Non
 def test_snapshots_of_a_lost_history_go(tmp_path: Path) -> None:
     for iteration in (4, 8, 12):
         snapshot_path(tmp_path, iteration).touch()
-    prune(tmp_path, 8, keep=3)
+    prune(tmp_path, 8, keep=3, unknown=unrecorded(tmp_path, [known(4)]))
     assert files(tmp_path) == [name(4), name(8)]
+
+
+def test_a_slow_writer_leaves_what_faster_ones_have_written_and_had_recorded(tmp_path: Path) -> None:
+    for iteration in (4, 12):
+        snapshot_path(tmp_path, iteration).touch()
+    unknown = unrecorded(tmp_path, [known(4), known(12)])
+    for iteration in (8, 16):
+        snapshot_path(tmp_path, iteration).touch()  # 16 by another worker, after this one has registered
+    assert prune(tmp_path, 8, keep=3, unknown=unknown) == []
+    assert files(tmp_path) == [name(4), name(8), name(12), name(16)]
+
+
+def test_a_snapshot_written_again_is_not_taken_for_that_of_the_lost_history(tmp_path: Path) -> None:
+    lost = snapshot_path(tmp_path, 12)
+    lost.touch()
+    unknown = unrecorded(tmp_path, [])
+    os.utime(lost, ns=(0, lost.stat().st_mtime_ns + 1))
+    snapshot_path(tmp_path, 8).touch()
+    assert prune(tmp_path, 8, keep=3, unknown=unknown) == []
 
 
 def test_half_a_snapshot_goes_once_its_writer_must_be_dead(tmp_path: Path) -> None:
     half = tmp_path / f".{name(4)}.partial-0a1b2c3d"
     half.touch()
     written = half.stat().st_mtime
-    assert prune(tmp_path, 8, keep=3, now=written + ABANDONED_SECONDS - 1) == []
-    assert prune(tmp_path, 8, keep=3, now=written + ABANDONED_SECONDS + 1) == [half.name]
+    assert prune(tmp_path, 8, keep=3, unknown={}, now=written + ABANDONED_SECONDS - 1) == []
+    assert prune(tmp_path, 8, keep=3, unknown={}, now=written + ABANDONED_SECONDS + 1) == [half.name]
     assert files(tmp_path) == []

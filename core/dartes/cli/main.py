@@ -14,8 +14,13 @@ from typing import Final
 from dartes.cli.arguments import command_line
 from dartes.errors import DartesError, ExitCode
 
-EXTRA_MODULES = frozenset({"huggingface_hub", "matplotlib", "numba", "rich"})
-"""What a command needs beyond the plain distribution; an installation without extras lacks it."""
+EXTRA_OF_MODULE: Final[Mapping[str, str]] = {
+    "huggingface_hub": "worker",
+    "matplotlib": "cli",
+    "numba": "cli",
+    "rich": "cli",
+}
+"""What a command needs beyond the plain distribution, and the extra that holds it."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -33,9 +38,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         silence_output()
         return ExitCode.DONE  # `dartes journal DIR | head`
     except ModuleNotFoundError as error:
-        if error.name is None or error.name.partition(".")[0] not in EXTRA_MODULES:
+        words = lacking_extra(error)
+        if words is None:
             raise
-        return _failed(f"{error}; install the extra with pip install 'dartes[cli]'", ExitCode.CONFIGURATION)
+        return _failed(words, ExitCode.CONFIGURATION)
     except OSError as error:
         if error.errno in {errno.ENOSPC, errno.EDQUOT}:
             return _failed(f"the disk is full ({error}); free some space and try again", ExitCode.TRANSIENT)
@@ -109,6 +115,12 @@ def _print(lines: Sequence[str]) -> int:
 def _failed(message: str, code: ExitCode) -> int:
     print(f"error: {message}", file=sys.stderr)  # noqa: T201
     return code
+
+
+def lacking_extra(error: ModuleNotFoundError) -> str | None:
+    """The error with the extra to install; None where no extra holds the module, which makes it a bug."""
+    extra = EXTRA_OF_MODULE.get((error.name or "").partition(".")[0])
+    return None if extra is None else f"{error}; install the extra with pip install 'dartes[{extra}]'"
 
 
 def silence_output() -> None:

@@ -9,11 +9,12 @@ import json
 import os
 import time
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from dartes.cli.folder import require_run
 from dartes.cli.progress import duration
 from dartes.errors import ConfigurationError
+from dartes.pod import in_pod
 from dartes.spec import load_job
 from dartes.state import NoStateError, RunFolder, RunReader
 
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from dartes.v1 import control_pb2 as wire
 
 EVENTS_SHOWN = 5
+
+_DONE: Final = {"running": False, "message": "", "workers": 0, "estimated_remaining_seconds": 0.0}
 
 
 class RunPhase(StrEnum):
@@ -38,6 +41,9 @@ class RunPhase(StrEnum):
 
 def status_of(folder: RunFolder) -> dict[str, Any]:
     """The status of a run as a JSON object, with the same keys in every phase; never waits for the run.
+
+    In a pod of a job nobody holds the folder's lock, and only its operator may ask the coordinator: a run
+    that is not done is taken to go on there, and what its files don't tell is null.
 
     Raises
     ------
@@ -57,7 +63,7 @@ def status_lines(status: dict[str, Any]) -> list[str]:
     """The status for people."""
     total = status["total_iterations"]
     of = "" if total is None else f" of {'~' if status['total_is_estimate'] else ''}{total}"
-    workers = f", {status['workers']} workers" if status["running"] else ""
+    workers = f", {status['workers']} workers" if status["workers"] is not None and status["running"] else ""
     lines = [
         f"{status['name']}: {_in_words(status['phase'])}, {status['iteration']}{of} iterations, "
         f"epoch {status['epoch']}{workers}"
@@ -65,7 +71,8 @@ def status_lines(status: dict[str, Any]) -> list[str]:
     if status["message"]:
         lines.append(f"  {status['message']}")
     if status["iteration"]:
-        left = f", {duration(status['estimated_remaining_seconds'])} left" if status["running"] else ""
+        remaining = status["estimated_remaining_seconds"]
+        left = f", {duration(remaining)} left" if remaining is not None and status["running"] else ""
         lines.append(
             f"  pass rate {status['train_pass_rate']:.3f}, replay buffer {status['replay_buffer_size']}, "
             f"{status['tokens_per_second']:,.0f} tokens/s, "
@@ -100,11 +107,9 @@ def _from_store(folder: RunFolder, running: bool) -> dict[str, Any]:
     status: dict[str, Any] = {
         "folder": str(folder.path),
         "name": spec.job.metadata.name,
-        "running": running,
-        "phase": RunPhase.STARTING if running else RunPhase.STOPPED,
-        "message": ""
-        if running
-        else f"not running; `dartes run {folder.job} --workdir {folder.path}` resumes it",
+        "running": True,
+        "phase": RunPhase.STARTING,
+        "message": "",
         "iteration": 0,
         "total_iterations": spec.job.spec.es.iterations,
         "total_is_estimate": False,
@@ -120,6 +125,11 @@ def _from_store(folder: RunFolder, running: bool) -> dict[str, Any]:
         "weight_digest": None,
         "events": [],
     }
+    if not running and in_pod():
+        status.update(phase=RunPhase.RUNNING, workers=None, estimated_remaining_seconds=None)
+    elif not running:
+        resumes = f"not running; `dartes run {folder.job} --workdir {folder.path}` resumes it"
+        status.update(running=False, phase=RunPhase.STOPPED, message=resumes)
     if not folder.store.exists():
         return status
     try:
@@ -131,7 +141,8 @@ def _from_store(folder: RunFolder, running: bool) -> dict[str, Any]:
         row = reader.last_row_hash()
         status["journal_hash"] = None if row is None else row.hex()
         if reader.meta_text("status") == "done" and not running:
-            status.update(phase=RunPhase.DONE, message="", weight_digest=reader.meta_text("weight_digest"))
+            digest = reader.meta_text("weight_digest")
+            status.update(_DONE, phase=RunPhase.DONE, weight_digest=digest)
         status["evaluations"] = [
             {"set": e.set_name, "iteration": e.iteration, "accuracy": e.accuracy, "problems": len(e.passed)}
             for e in reader.evaluations()

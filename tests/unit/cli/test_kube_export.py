@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from dartes.cli.export import export_run
+from dartes.cli.kube import export as export_module
 from dartes.cli.kube.helper_pod import builder_pod, reader_pod
 from dartes.cli.kube.main import main
 from dartes.cli.kube.remote import receive, send
@@ -79,6 +80,54 @@ def test_a_finished_job_is_read_by_a_pod_that_is_deleted(
     (deleted,) = kubectl.calls("delete")
     assert deleted["words"][:3] == ["delete", "pod", name]
     assert (tmp_path / "model" / "model.safetensors").is_file()
+
+
+GONE = "Error from server (NotFound): {} not found"
+
+
+def test_a_job_that_has_gone_is_told_of_its_kept_volume(
+    kubectl: FakeKubectl, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kubectl.on("dartesjobs.dartes.dev", err=GONE.format('dartesjobs.dartes.dev "tiny"'), code=1)
+    kubectl.on_get("pvc", "tiny-checkpoint", document={"metadata": {"name": "tiny-checkpoint"}})
+    assert main(["export", "tiny", "-n", "lab", "--output", str(tmp_path / "model")]) == 64
+    said = capsys.readouterr().err
+    assert "no DartESJob 'tiny' in namespace 'lab'" in said
+    assert "The volume claim tiny-checkpoint of a job that has gone is still there" in said
+    assert "checkpoint.resumeFrom.claimName: tiny-checkpoint" in said
+    assert [call["words"][1] for call in kubectl.calls()] == ["get", "get"], "nothing else is asked"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"err": GONE.format('persistentvolumeclaims "tiny-checkpoint"'), "code": 1},
+        {"err": 'Error from server (Forbidden): persistentvolumeclaims "x" is forbidden', "code": 1},
+        {"out": json.dumps({"metadata": {"deletionTimestamp": "2026-11-29T12:00:00Z"}})},
+    ],
+)
+def test_a_job_that_never_was_is_not_told_of_a_volume(
+    answer: dict[str, Any], kubectl: FakeKubectl, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kubectl.on("dartesjobs.dartes.dev", err=GONE.format('dartesjobs.dartes.dev "tiny"'), code=1)
+    kubectl.on("pvc", **answer)
+    assert main(["export", "tiny", "--output", str(tmp_path / "model")]) == 64
+    said = capsys.readouterr().err
+    assert said.endswith("`kubectl get dej -A` lists all of them\n")
+
+
+def test_a_missing_module_is_told_with_the_extra_that_holds_it(
+    kubectl: FakeKubectl,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def fail(*_: object) -> list[str]:
+        raise ModuleNotFoundError("No module named 'huggingface_hub'", name="huggingface_hub")
+
+    monkeypatch.setattr(export_module, "export_job", fail)
+    assert main(["export", "tiny", "--output", str(tmp_path / "model")]) == 64
+    assert "pip install 'dartes[worker]'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("phase", ["Failed", "Suspended"])

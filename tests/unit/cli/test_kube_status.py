@@ -122,7 +122,7 @@ def test_a_job_in_trouble_is_told_on_one_screen() -> None:
         "  Unschedulable: give the cluster a node with what the pods ask for, or ask for less "
         "(workers.resources, gpusPerWorker, nodeSelector, tolerations); training goes on with what is "
         "scheduled",
-        "  its last words: kubectl dartes logs tiny --previous",
+        "  last words of tiny-worker-1: kubectl dartes logs tiny --worker 1 --previous",
     ]
 
 
@@ -171,6 +171,25 @@ def test_a_failed_job_says_why_and_what_to_do() -> None:
     said = lines(failed)
     assert "Failed is True: InvalidConfiguration\n      no such model" in said
     assert "delete the job and apply it again" in said
+
+
+def test_the_log_of_a_failed_pod_is_looked_for_where_it_is() -> None:
+    ended = {"terminated": {"reason": "Error", "exitCode": 1}}
+    coordinator = pod("tiny-coordinator", "coordinator", "Failed", state=ended)
+    older = {"terminated": {"reason": "Error", "exitCode": 1, "finishedAt": "2026-11-29T12:10:00Z"}}
+    newer = {"terminated": {"reason": "Error", "exitCode": 1, "finishedAt": "2026-11-29T12:20:00Z"}}
+    workers = [
+        pod("tiny-worker-0", "worker", "Failed", 0, state=older),
+        pod("tiny-worker-3", "worker", "Failed", 3, state=newer),
+    ]
+    of_coordinator = lines(RUNNING, coordinator)
+    assert "the coordinator failed: its last words are under last failure" in of_coordinator
+    assert "kubectl dartes logs tiny\n" in f"{of_coordinator}\n"
+    assert "--previous" not in of_coordinator, "its failed pod goes when the next one takes its name"
+    of_workers = lines(RUNNING, *workers)
+    assert "last words of tiny-worker-3: kubectl dartes logs tiny --worker 3 --previous" in of_workers
+    assert "--worker 0" not in of_workers, "only the worker that failed last is kept"
+    assert "the coordinator failed" not in of_workers
 
 
 def test_a_job_that_nobody_looks_at_points_to_the_operator() -> None:

@@ -5,13 +5,16 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 
 from dartes.cli import main as main_module
-from dartes.cli.main import main
+from dartes.cli.main import EXTRA_OF_MODULE, main
 from dartes.errors import ConfigurationError, DrainedError, TransientError
+
+PYPROJECT = Path(__file__).parents[3] / "pyproject.toml"
 
 COMMANDS = ("run", "validate", "status", "journal", "verify", "export", "probe")
 
@@ -99,6 +102,11 @@ def test_a_folder_without_a_run_is_the_users_mistake(
         (OSError(errno.ENOSPC, "No space left on device", "/x/y"), 75, "the disk is full"),
         (PermissionError(errno.EACCES, "Permission denied", "/x/y"), 64, "error: /x/y: Permission denied"),
         (ModuleNotFoundError("No module named 'rich'", name="rich.bar"), 64, "pip install 'dartes[cli]'"),
+        (
+            ModuleNotFoundError("No module named 'huggingface_hub'", name="huggingface_hub.errors"),
+            64,
+            "pip install 'dartes[worker]'",
+        ),
     ],
 )
 def test_errors_become_exit_codes_and_one_line(
@@ -113,6 +121,13 @@ def test_errors_become_exit_codes_and_one_line(
     said = capsys.readouterr().err
     assert words in said
     assert len(said.splitlines()) == 1
+
+
+@pytest.mark.parametrize("module", EXTRA_OF_MODULE)
+def test_the_extra_that_is_named_holds_the_module(module: str) -> None:
+    extras = tomllib.loads(PYPROJECT.read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    held = [re.split(r"[^A-Za-z0-9_.-]", wanted)[0] for wanted in extras[EXTRA_OF_MODULE[module]]]
+    assert module in held
 
 
 def test_an_interrupted_run_says_how_to_go_on(

@@ -82,6 +82,28 @@ def test_a_stopped_run_says_how_to_go_on(half_done_folder: Path, capsys: pytest.
     assert f"`dartes run {half_done_folder}/job.yaml --workdir {half_done_folder}` resumes it" in said
 
 
+def test_in_a_pod_a_run_that_is_not_done_goes_on(
+    half_done_folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("DARTES_POD", "tiny-coordinator")
+    status = status_of(RunFolder(half_done_folder))
+    assert status.keys() == KEYS
+    assert (status["phase"], status["running"], status["message"]) == ("Running", True, "")
+    assert (status["iteration"], status["workers"], status["estimated_remaining_seconds"]) == (3, None, None)
+    assert main(["status", str(half_done_folder)]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith(f"tiny: running, 3 of {ITERATIONS} iterations")
+    for word in ("stopped", "not running", "dartes run", "workers", " left"):
+        assert word not in said
+
+
+def test_in_a_pod_a_run_that_is_done_is_done(finished_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    outside = status_of(RunFolder(finished_folder))
+    monkeypatch.setenv("DARTES_POD", "tiny-coordinator")
+    assert status_of(RunFolder(finished_folder)) == outside
+    assert (outside["phase"], outside["workers"]) == ("Done", 0)
+
+
 def test_json_is_one_object_of_plain_values(
     finished_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

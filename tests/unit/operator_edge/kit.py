@@ -120,6 +120,8 @@ class FakeServer:
         path = f"{call.path}/{call.name}"
         if path in self.objects:
             return _status(409, "AlreadyExists", f"{call.name} already exists")
+        if call.query.get("dryRun") == "All":
+            return web.json_response(call.body, status=201)
         prefix, _, rest = call.path.partition("/namespaces/")
         return web.json_response(self.put(rest.split("/")[1], call.body, prefix), status=201)
 

@@ -34,7 +34,13 @@ SECURITY = 'pods "sums-worker-0" is forbidden: violates PodSecurity "restricted:
 
 
 def pod(index: int, **more: Any) -> dict[str, Any]:
-    return owned("Pod", f"sums-worker-{index}", **more)
+    return owned("Pod", f"sums-worker-{index}", labels={"dartes.dev/role": "worker"}, **more)
+
+
+COORDINATOR = owned("Pod", "sums-coordinator", labels={"dartes.dev/role": "coordinator"})
+RUN = owned("ConfigMap", "sums-run-0123456789")
+CLAIM = owned("PersistentVolumeClaim", "sums-checkpoint")
+NEW_RUN = [Create(RUN), Create(CLAIM), Create(COORDINATOR), Create(pod(0)), Create(pod(1))]
 
 
 def execute(server: FakeServer, actions: Sequence[Action], cache: Cache | None = None) -> Outcome:
@@ -125,6 +131,76 @@ def test_a_quota_refusal_spares_the_api_server_the_other_thousand_pods() -> None
     outcome = execute(server, [Create(pod(i)) for i in range(1000)])
     assert set(troubles(outcome)) == {Trouble.QUOTA_EXCEEDED}
     assert len(server.calls) <= 16
+
+
+def test_workers_leave_the_room_in_a_quota_to_the_coordinator() -> None:
+    server = FakeServer()
+    server.refuse("POST", "sums-coordinator", 403, QUOTA)
+    outcome = execute(server, [Create(COORDINATOR), Create(pod(0)), Create(pod(1))])
+    assert server.named("POST") == ["sums-coordinator"]
+    assert troubles(outcome) == [Trouble.QUOTA_EXCEEDED] * 2
+    worker, coordinator = outcome.refused
+    assert coordinator.message == QUOTA
+    assert worker.action == Create(pod(0)), "nobody is told that workers were made"
+    assert worker.message == f"not made, since sums-coordinator was refused: {QUOTA}"
+
+
+def test_workers_come_after_their_coordinator() -> None:
+    server = FakeServer()
+    execute(server, [Create(COORDINATOR), Create(pod(0)), Create(pod(1))])
+    assert server.named("POST")[0] == "sums-coordinator"
+    assert len(server.objects) == 3
+
+
+def test_a_coordinator_that_is_still_going_keeps_no_worker_waiting() -> None:
+    server = FakeServer()
+    server.put("pods", {**COORDINATOR, "metadata": {**COORDINATOR["metadata"], "deletionTimestamp": "then"}})
+    outcome = execute(server, [Create(COORDINATOR), Create(pod(0))])
+    assert troubles(outcome) == [Trouble.TERMINATING]
+    assert f"{PODS}/sums-worker-0" in server.objects
+
+
+def rehearsed(server: FakeServer) -> list[str]:
+    return [call.name for call in server.calls if call.query.get("dryRun") == "All"]
+
+
+def test_a_new_run_has_its_first_pods_judged_before_anything_is_made() -> None:
+    server = FakeServer()
+    assert execute(server, NEW_RUN).refused == ()
+    assert rehearsed(server) == server.named("POST")[:2] == ["sums-coordinator", "sums-worker-0"]
+    assert len(server.objects) == len(NEW_RUN)
+
+
+def test_pods_of_a_run_that_goes_on_cost_no_rehearsal() -> None:
+    server = FakeServer()
+    execute(server, [Create(COORDINATOR), Create(pod(0))])
+    assert rehearsed(server) == []
+
+
+@pytest.mark.parametrize("bad", ["sums-coordinator", "sums-worker-0"])
+def test_a_bad_pod_template_leaves_nothing_behind(bad: str) -> None:
+    server = FakeServer()
+    server.refuse("POST", bad, 422, "spec.priorityClassName: not found")
+    old = server.put("configmaps", owned("ConfigMap", "sums-run-old"))
+    outcome = execute(server, [*NEW_RUN, Delete(Kind.CONFIG_MAP, "sums-run-old", old["metadata"]["uid"])])
+    assert server.objects == {}
+    assert troubles(outcome) == [Trouble.INVALID] * 2, "neither kind of pod was made"
+    assert outcome.refused[-1].action.manifest["metadata"]["name"] == bad  # type: ignore[union-attr]
+    assert outcome.refused[-1].message == "spec.priorityClassName: not found"
+
+
+def test_a_quota_that_is_full_now_does_not_stop_a_rehearsed_run() -> None:
+    server = FakeServer()
+    server.refuse("POST", "sums-coordinator", 403, QUOTA)
+    assert Trouble.QUOTA_EXCEEDED in troubles(execute(server, NEW_RUN))
+    assert {name.rsplit("/", 1)[1] for name in server.objects} == {"sums-run-0123456789", "sums-checkpoint"}
+
+
+def test_a_webhook_that_takes_no_dry_run_does_not_stop_a_run() -> None:
+    server = FakeServer()
+    server.refuse("POST", "pods", 400, 'admission webhook "w" does not support dry run', times=2)
+    assert execute(server, NEW_RUN).refused == ()
+    assert len(server.objects) == len(NEW_RUN)
 
 
 def test_one_taken_name_does_not_keep_other_pods_from_being_made() -> None:

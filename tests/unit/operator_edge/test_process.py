@@ -60,7 +60,7 @@ def test_metrics_bear_the_names_that_are_promised() -> None:
         'dartes_watch_age_seconds{kind="Pod"} 1.5',
         'dartes_api_requests_total{code="200",verb="GET"} 1.0',
         'dartes_jobs{phase="Running"} 2.0',
-        "dartes_worker_disruptions_total 0.0",
+        "dartes_disruptions_total 0.0",
     ):
         assert line in text
 

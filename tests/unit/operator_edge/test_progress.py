@@ -14,6 +14,7 @@ import pytest
 from dartes.rpc import tls
 from dartes.rpc.channel import server_credentials
 from dartes.v1 import control_pb2, control_pb2_grpc
+from dartes_operator import progress
 from dartes_operator.api import Api
 from dartes_operator.cache import Cache
 from dartes_operator.certificates import ROLES, issue_certificates
@@ -120,9 +121,9 @@ def play(script: Script, server: FakeServer | None = None) -> FakeServer:
 def test_an_answer_is_kept_and_wakes_the_job() -> None:
     async def script(scene: Scene) -> None:
         await scene.tick()
-        progress = scene.cache.progress(KEY, job())
-        assert progress is not None
-        assert (progress.phase, progress.iteration) == ("PHASE_RUNNING", 3)
+        known = scene.cache.progress(KEY, job())
+        assert known is not None
+        assert (known.phase, known.iteration) == ("PHASE_RUNNING", 3)
         assert scene.woken == [KEY]
 
     play(script)
@@ -194,6 +195,55 @@ def test_progress_ends_with_the_coordinators_pod() -> None:
         assert scene.coordinator.asked == 1
 
     play(script)
+
+
+def test_a_phase_of_a_newer_coordinator_is_told_as_unspecified() -> None:
+    async def script(scene: Scene) -> None:
+        scene.coordinator.answer.phase = 99  # type: ignore[assignment]
+        await scene.tick()
+        known = scene.cache.progress(KEY, job())
+        assert known is not None
+        assert (known.phase, known.iteration) == ("PHASE_UNSPECIFIED", 3)
+
+    play(script)
+
+
+def test_a_bug_of_one_job_neither_ends_the_polling_nor_fills_the_log(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def script(scene: Scene) -> None:
+        for text in ("one", "one", "another"):
+            monkeypatch.setattr(progress, "to_progress", _raising(text))
+            await scene.tick(SELDOM_SECONDS - 0.1)
+            await scene.tick(0.1)
+        assert scene.coordinator.asked == 3
+        monkeypatch.undo()
+        await scene.tick(SELDOM_SECONDS)
+        assert scene.cache.progress(KEY, job()) is not None
+
+    play(script)
+    said = [record for record in caplog.records if record.exc_info]
+    assert [str(record.exc_info[1]) for record in said if record.exc_info] == ["one", "another"]
+
+
+def test_a_bug_before_the_line_is_open_is_survived_too(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def script(scene: Scene) -> None:
+        monkeypatch.setattr(progress, "credentials_in", _raising("one"))
+        for _ in range(3):
+            await scene.tick(SELDOM_SECONDS)
+        assert scene.coordinator.asked == 0
+
+    play(script)
+    assert len([record for record in caplog.records if record.exc_info]) == 1
+
+
+def _raising(text: str) -> Callable[..., Any]:
+    def fail(*_: Any) -> Any:
+        raise ValueError(text)
+
+    return fail
 
 
 def test_a_certificate_that_is_not_there_yet_is_looked_for_later() -> None:

@@ -1,7 +1,7 @@
 """The loop for one job: in which order things happen, and what becomes of failures."""
 
-from collections.abc import Callable
-from datetime import UTC, datetime
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -53,12 +53,15 @@ class Scene:
         self.seen: list[Observed] = []
 
     def _plan(self, manifest: Manifest, observed: Observed, now: datetime, defaults: Defaults) -> Plan:
-        assert (now, defaults) == (TIME, DEFAULTS)
+        assert (now, defaults) == (self._wall(), DEFAULTS)
         self.seen.append(observed)
         return self.decide(manifest, observed)
 
-    def passes(self, count: int = 1) -> None:
-        """Let one hand make so many passes, each as soon as it is due."""
+    def _wall(self) -> datetime:
+        return TIME + timedelta(seconds=self.now)
+
+    def passes(self, count: int = 1, after: Mapping[int, Callable[[], None]] | None = None) -> None:
+        """Let one hand make so many passes, each as soon as it is due, and do something after some."""
 
         async def scenario(api: Api) -> None:
             reconciler = Reconciler(
@@ -70,14 +73,15 @@ class Scene:
                 EventWriter(api, "pod", lambda: self.now, lambda: TIME),
                 self.metrics,
                 DEFAULTS,
-                lambda: TIME,
+                self._wall,
                 lambda: 0.5,
                 self._plan,
             )
             self.queue.add(KEY)
-            for _ in range(count):
+            for index in range(count):
                 self.now += self.queue.next_due() or 0.0
                 await reconciler.work_once()
+                (after or {}).get(index, lambda: None)()
 
         with_server(self.server, scenario)
 
@@ -253,6 +257,32 @@ def test_a_claim_of_the_users_own_is_looked_up_since_no_watch_tells_of_it() -> N
     scene.passes(3)
     assert [observed.claim is not None for observed in scene.seen] == [True] * 3
     assert scene.requests == ["GET mine"]
+
+
+def test_a_claim_of_the_users_own_is_seen_as_it_is_within_half_a_minute() -> None:
+    scene = Scene(
+        deciding(Plan({}, requeue_after=10)), spec={"checkpoint": {"volume": {"claimName": "mine"}}}
+    )
+    claim = {"kind": "PersistentVolumeClaim", "metadata": {"name": "mine", "namespace": NAMESPACE}}
+    going = scene.server.put("persistentvolumeclaims", claim)
+    going["metadata"]["deletionTimestamp"] = "then"
+
+    def gone() -> None:
+        scene.server.objects = {p: o for p, o in scene.server.objects.items() if o is not going}
+
+    scene.passes(6, after={2: gone})
+    assert [observed.claim is not None for observed in scene.seen] == [True] * 3 + [False] * 3
+    assert scene.requests == ["GET mine"] * 2
+
+
+@pytest.mark.parametrize("name", ["../../../apis/x", "a/b", "..", ".", "Mine", "mine?x=1", "", "-a"])
+def test_what_can_be_no_name_is_never_asked_for(name: str) -> None:
+    scene = Scene(deciding(Plan({})), spec={"checkpoint": {"resumeFrom": {"claimName": name}}})
+    scene.passes()
+    assert len(scene.seen) == 1
+    assert [call.path for call in scene.server.calls if "persistentvolumeclaims/" not in call.path] == []
+    if name:
+        assert scene.requests == []
 
 
 def test_pods_and_certificates_of_one_plan_belong_together() -> None:

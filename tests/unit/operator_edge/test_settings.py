@@ -38,6 +38,11 @@ def test_what_the_chart_sets_is_read() -> None:
     assert settings.defaults.operator_namespace == "dartes-system"
 
 
+@pytest.mark.parametrize("given", ["JSON", "Text", "json"])
+def test_the_log_format_is_read_in_any_case(given: str) -> None:
+    read_settings(environment(DARTES_LOG_FORMAT=given))
+
+
 def test_no_namespaces_means_the_whole_cluster() -> None:
     assert read_settings(environment()).namespaces == ()
 

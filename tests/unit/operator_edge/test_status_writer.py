@@ -131,7 +131,7 @@ def test_the_status_of_a_job_that_is_gone_makes_the_cache_forget_it() -> None:
 def test_disruptions_are_counted_once() -> None:
     scene = Scene({"failures": {"disruptions": 2}})
     scene.write({"failures": {"disruptions": 4}}, {"failures": {"disruptions": 4}, "phase": "Running"})
-    assert "dartes_worker_disruptions_total 2.0" in scene.metrics.text().decode()
+    assert "dartes_disruptions_total 2.0" in scene.metrics.text().decode()
 
 
 def test_messages_are_cut_where_the_status_would_grow_past_its_bound() -> None:

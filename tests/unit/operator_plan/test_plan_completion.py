@@ -2,6 +2,8 @@
 
 import pytest
 
+from dartes_operator.plan.types import Trouble
+
 from .kit import FINAL_WORDS, Cluster, running
 
 URI = "s3://bucket/model"
@@ -130,6 +132,7 @@ def test_a_job_suspended_while_it_exports_exports_after_it_is_resumed() -> None:
     cluster.settle()
     assert list(cluster.pods()) == ["addition-export"]
     assert cluster.status["phase"] == "Completing"
+    assert cluster.condition("Suspended")["status"] == "False"
 
 
 def test_the_last_words_are_not_overwritten_by_an_older_answer() -> None:
@@ -153,3 +156,69 @@ def test_a_coordinator_whose_end_is_told_before_its_pods_keeps_its_log() -> None
     cluster.pass_by(31)
     cluster.settle()
     assert "deletionTimestamp" in cluster.pod("addition-coordinator")["metadata"]
+
+
+REFUSALS = [
+    (Trouble.INVALID, "PodTemplateInvalid"),
+    (Trouble.QUOTA_EXCEEDED, "QuotaExceeded"),
+    (Trouble.FORBIDDEN, "Forbidden"),
+    (Trouble.NAME_CONFLICT, "NameConflict"),
+]
+
+
+def _refused(trouble: Trouble) -> Cluster:
+    cluster = running(export={"destination": URI}, startupDeadlineSeconds=100)
+    # What took long before the end of training takes no time from the export.
+    cluster.pass_by(1000)
+    cluster.refuse = {"Pod/addition-export": (trouble, "the server's words")}
+    cluster.end_pod("addition-coordinator", 0, message=FINAL_WORDS)
+    cluster.settle()
+    cluster.leave_all()
+    cluster.settle()
+    cluster.pass_by(99)
+    cluster.settle()
+    assert cluster.status["phase"] == "Completing"
+    return cluster
+
+
+@pytest.mark.parametrize(("trouble", "reason"), REFUSALS)
+def test_an_export_pod_that_is_refused_for_long_fails_the_job_in_the_servers_words(
+    trouble: Trouble, reason: str
+) -> None:
+    cluster = _refused(trouble)
+    writes = cluster.status_writes
+    cluster.settle()
+    assert cluster.status_writes == writes
+    cluster.pass_by(2)
+    cluster.settle()
+    condition = cluster.condition("Failed")
+    assert condition["reason"] == "ExportFailed"
+    assert reason in condition["message"]
+    assert "the server's words" in condition["message"]
+
+
+@pytest.mark.parametrize(("trouble", "reason"), REFUSALS)
+def test_an_export_pod_that_is_let_in_after_all_exports(trouble: Trouble, reason: str) -> None:
+    cluster = _refused(trouble)
+    assert reason in {cluster.condition(kind)["reason"] for kind in ("Accepted", "ResourcesReady")}
+    cluster.refuse = {}
+    cluster.settle()
+    assert cluster.condition("ResourcesReady")["status"] == "True"
+    cluster.start_pod("addition-export")
+    cluster.pass_by(500)
+    # Long after the end of training it is made once more, and that is no refusal.
+    cluster.disrupt("addition-export")
+    cluster.settle()
+    assert cluster.pod("addition-export")["status"]["phase"] == "Pending"
+    assert cluster.condition("Failed") == {}
+
+
+def test_an_export_is_made_also_where_the_run_config_is_gone() -> None:
+    cluster = running(export={"destination": URI})
+    key = next(key for key in cluster.objects if key[0] == "ConfigMap")
+    del cluster.objects[key]
+    cluster.end_pod("addition-coordinator", 0, message=FINAL_WORDS)
+    cluster.settle()
+    assert cluster.condition("Failed") == {}
+    assert key in cluster.objects
+    assert "addition-export" in cluster.pods()

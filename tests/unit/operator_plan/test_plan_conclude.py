@@ -114,3 +114,11 @@ def test_a_template_that_the_api_server_refused_can_be_mended_by_an_edit() -> No
     assert cluster.pod("addition-worker-0")["metadata"]["labels"]["team"] == "blue"
     assert len([key for key in cluster.objects if key[0] == "ConfigMap"]) == 1
     assert cluster.status["failures"]["disruptions"] == 0
+
+
+def test_what_is_refused_as_invalid_is_tried_again_soon_since_it_may_heal_by_itself() -> None:
+    cluster = _refused("Pod/addition-worker", Trouble.INVALID, 'serviceaccount "trainer" not found')
+    assert cluster.last is not None
+    assert cluster.last.requeue_after == 30
+    assert "PodTemplateInvalid" in cluster.event_reasons()
+    assert "InvalidSpec" not in cluster.event_reasons()

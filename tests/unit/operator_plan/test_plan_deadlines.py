@@ -1,5 +1,7 @@
 """Deadlines and the time to live."""
 
+from typing import Any
+
 from .kit import FINAL_WORDS, Cluster, job, running
 
 
@@ -88,3 +90,64 @@ def test_a_finished_job_is_deleted_after_its_time_to_live() -> None:
     cluster.pass_by(50)
     cluster.step()
     assert cluster.job_deleted
+
+
+def _started_while_nobody_watched(**spec: Any) -> Cluster:
+    """Pods that came up while no operator was there; the time to start has passed since."""
+    cluster = Cluster(job(startupDeadlineSeconds=60, **spec))
+    cluster.settle()
+    assert cluster.status["phase"] == "Pending"
+    cluster.pass_by(30)
+    cluster.start_all()
+    cluster.pass_by(600)
+    return cluster
+
+
+def test_a_job_whose_pods_are_ready_is_not_failed_after_an_outage_of_the_operator() -> None:
+    cluster = _started_while_nobody_watched()
+    cluster.settle()
+    assert cluster.condition("Failed") == {}
+    assert cluster.status["phase"] == "Running"
+
+
+def test_a_job_that_has_committed_is_not_failed_where_its_pods_are_away_just_then() -> None:
+    cluster = _started_while_nobody_watched()
+    cluster.advance(3)
+    cluster.vanish("addition-coordinator")
+    cluster.settle()
+    assert cluster.condition("Failed") == {}
+    # Written by now: the answer itself may be lost.
+    assert cluster.status["progress"]["iteration"] == 3
+    cluster.progress = None
+    cluster.settle()
+    assert cluster.condition("Failed") == {}
+
+
+def test_iterations_from_before_the_last_resume_do_not_count_as_a_start() -> None:
+    cluster = running(startupDeadlineSeconds=60)
+    cluster.advance(3)
+    cluster.settle()
+    cluster.edit(suspend=True)
+    cluster.settle()
+    cluster.leave_all()
+    cluster.settle()
+    cluster.pass_by(600)
+    cluster.edit(suspend=False)
+    cluster.settle()
+    cluster.start_pod("addition-coordinator")
+    # The coordinator has read its state, and no worker has come.
+    cluster.advance(3, last_iteration_seconds=0.0)
+    cluster.settle()
+    cluster.pass_by(61)
+    cluster.settle()
+    assert cluster.condition("Failed")["reason"] == "StartupDeadlineExceeded"
+
+
+def test_a_run_that_was_done_in_time_is_complete_also_where_that_is_seen_late() -> None:
+    cluster = running(activeDeadlineSeconds=100)
+    cluster.pass_by(50)
+    cluster.end_pod("addition-coordinator", 0, message=FINAL_WORDS)
+    cluster.pass_by(100)
+    cluster.settle()
+    assert cluster.condition("Failed") == {}
+    assert cluster.status["phase"] == "Succeeded"

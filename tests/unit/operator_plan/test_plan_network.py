@@ -35,3 +35,18 @@ def test_a_lost_service_is_made_again() -> None:
     del cluster.objects[("Service", "addition-coordinator")]
     cluster.settle()
     assert ("Service", "addition-coordinator") in cluster.objects
+
+
+def test_policies_changed_while_something_stands_in_the_way_are_written_once_it_is_gone() -> None:
+    cluster = running()
+    service = cluster.objects[("Service", "addition-coordinator")]
+    ours = service["metadata"]["labels"]
+    service["metadata"]["labels"] = {"dartes.dev/job-uid": "other"}
+    cluster.edit(networkPolicy={"mode": "None"})
+    cluster.settle()
+    assert cluster.condition("ResourcesReady")["reason"] == "NameConflict"
+    assert cluster.status["observedGeneration"] == 1
+    service["metadata"]["labels"] = ours
+    cluster.settle()
+    assert not [key for key in cluster.objects if key[0] == "NetworkPolicy"]
+    assert cluster.status["observedGeneration"] == 2

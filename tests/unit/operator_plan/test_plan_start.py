@@ -1,11 +1,13 @@
 """A job from its creation to its end, and what pins a run."""
 
+import json
 from dataclasses import replace
 
 import pytest
 
 from dartes_operator.plan.plan import plan
 from dartes_operator.plan.types import Create, IssueCertificates
+from dartes_operator.resources.run_config import hash_of
 
 from .kit import DEFAULTS, FINAL_WORDS, START, UID, Cluster, job, running
 
@@ -172,6 +174,7 @@ def test_a_refused_template_names_its_paths_and_makes_nothing() -> None:
     cluster.settle()
     assert cluster.condition("Accepted")["reason"] == "PodTemplateInvalid"
     assert "spec.workers.podTemplate.spec.hostNetwork" in cluster.condition("Accepted")["message"]
+    assert cluster.event_reasons() == ["PodTemplateInvalid"]
     assert not cluster.objects
     assert "startTime" not in cluster.status
     cluster.edit(workers={"podTemplate": None})
@@ -230,3 +233,51 @@ def test_the_operators_own_settings_reach_the_pods() -> None:
         assert spec["imagePullSecrets"] == [{"name": "registry"}]
         assert {"key": "spot", "operator": "Exists"} in spec["tolerations"]
         assert spec["nodeSelector"] == {"pool": "batch"}
+
+
+def _planted(cluster: Cluster, name: str, data: dict[str, str], uid: str = "planted") -> None:
+    """A ConfigMap that somebody made, with the job's labels."""
+    labels = {"dartes.dev/job-uid": UID, "app.kubernetes.io/managed-by": "dartes-operator"}
+    meta = {"name": name, "uid": uid, "labels": labels, "creationTimestamp": "2030-01-01T00:00:00Z"}
+    cluster.objects[("ConfigMap", name)] = {"kind": "ConfigMap", "metadata": meta, "data": data}
+
+
+def _privileged() -> dict[str, str]:
+    made = Cluster()
+    made.settle()
+    data = next(value["data"] for (kind, _), value in made.objects.items() if kind == "ConfigMap")
+    pods = json.loads(data["pods.json"])
+    for pod in pods.values():
+        pod["spec"]["containers"][0]["securityContext"] = {"privileged": True}
+    return {**data, "pods.json": json.dumps(pods)}
+
+
+@pytest.mark.parametrize("named", ["started", "status lost", "map lost", "both lost"])
+def test_a_run_config_that_the_status_does_not_name_pins_nothing(named: str) -> None:
+    cluster = running()
+    ours = next(key for key in cluster.objects if key[0] == "ConfigMap")
+    data = _privileged()
+    _planted(cluster, f"addition-run-{hash_of(data)}", data)
+    if named in ("status lost", "both lost"):
+        del cluster.status["templateHash"]
+    if named in ("map lost", "both lost"):
+        del cluster.objects[ours]
+    cluster.vanish("addition-worker-0")
+    cluster.settle()
+    assert "privileged" not in str(cluster.pod("addition-worker-0"))
+    assert [key for key in cluster.objects if key[0] == "ConfigMap"] == [ours]
+    assert cluster.status["templateHash"] == ours[1].removeprefix("addition-run-")
+
+
+def test_a_run_config_of_the_right_name_with_other_data_is_replaced() -> None:
+    made = running()
+    (_, name), right = next(item for item in made.objects.items() if item[0][0] == "ConfigMap")
+    cluster = Cluster()
+    _planted(cluster, name, {**right["data"], "job.yaml": "{}"})
+    cluster.settle()
+    assert cluster.objects[("ConfigMap", name)]["data"] == right["data"]
+    assert cluster.pods()
+
+
+def test_the_hash_of_a_run_is_too_long_to_be_found_again_for_other_data() -> None:
+    assert len(running().status["templateHash"]) == 32

@@ -1,8 +1,12 @@
 """The volume: made once, never taken by accident, kept where asked."""
 
+from collections.abc import Callable
+
+import pytest
+
 from dartes_operator.plan.types import Create, Patch
 
-from .kit import UID, Cluster, job, running
+from .kit import FINAL_WORDS, UID, Cluster, job, running
 
 CLAIM = ("PersistentVolumeClaim", "addition-checkpoint")
 
@@ -127,3 +131,97 @@ def test_a_service_of_somebody_else_is_a_name_conflict() -> None:
     cluster.settle()
     assert cluster.condition("ResourcesReady")["reason"] == "NameConflict"
     assert not cluster.pods()
+
+
+def _owner(cluster: Cluster) -> str | None:
+    owners = cluster.objects[CLAIM]["metadata"].get("ownerReferences")
+    return owners[0]["uid"] if owners else None
+
+
+def _suspended_half_way(cluster: Cluster) -> None:
+    cluster.edit(suspend=True)
+    cluster.settle()
+
+
+def _completing(cluster: Cluster) -> None:
+    cluster.end_pod("addition-coordinator", 0, message=FINAL_WORDS)
+    cluster.settle()
+    assert cluster.status["phase"] == "Completing"
+
+
+def _failed(cluster: Cluster) -> None:
+    cluster.end_pod("addition-coordinator", 64, message="no such model")
+    cluster.settle()
+    assert cluster.status["phase"] == "Failed"
+
+
+@pytest.mark.parametrize("state", [_suspended_half_way, _completing, _failed])
+def test_a_volume_is_kept_or_not_as_asked_also_when_the_job_does_not_run(
+    state: Callable[[Cluster], None],
+) -> None:
+    cluster = running(
+        checkpoint={"retentionPolicy": "Delete"}, export={"destination": "pvc://models/addition"}
+    )
+    state(cluster)
+    assert _owner(cluster) == UID
+    cluster.edit(checkpoint={"retentionPolicy": "Retain"})
+    cluster.settle()
+    assert _owner(cluster) is None
+    cluster.leave_all()
+    cluster.edit(checkpoint={"retentionPolicy": "Delete"})
+    cluster.settle()
+    assert _owner(cluster) == UID
+
+
+def test_a_job_goes_after_its_time_to_live_only_once_its_volume_is_sure_to_stay() -> None:
+    cluster = running(ttlSecondsAfterFinished=50, checkpoint={"retentionPolicy": "Delete"})
+    _failed(cluster)
+    cluster.pass_by(51)
+    cluster.edit(checkpoint={"retentionPolicy": "Retain"})
+    cluster.step()
+    assert not cluster.job_deleted
+    assert _owner(cluster) is None
+    cluster.step()
+    assert cluster.job_deleted
+
+
+@pytest.mark.parametrize(("policy", "owner"), [("Delete", UID), ("Retain", None)])
+def test_a_claim_that_a_run_goes_on_from_is_no_longer_the_first_jobs(policy: str, owner: str | None) -> None:
+    cluster = Cluster(job(checkpoint={"resumeFrom": {"claimName": CLAIM[1]}, "retentionPolicy": policy}))
+    _retained(cluster)
+    first = {"apiVersion": "dartes.dev/v1alpha1", "kind": "DartESJob", "name": "first", "uid": "old-job"}
+    cluster.objects[CLAIM]["metadata"]["ownerReferences"] = [{**first, "controller": True}]
+    cluster.settle()
+    assert cluster.pods()
+    assert _owner(cluster) == owner
+    # By these labels the first job would claim it back.
+    assert cluster.objects[CLAIM]["metadata"]["labels"]["dartes.dev/job-uid"] == UID
+    other = "Retain" if policy == "Delete" else "Delete"
+    cluster.edit(checkpoint={"retentionPolicy": other})
+    cluster.settle()
+    assert _owner(cluster) == (UID if other == "Delete" else None)
+
+
+def test_a_claim_is_not_adopted_before_the_job_starts_nor_after_its_end() -> None:
+    resume = {"resumeFrom": {"claimName": CLAIM[1]}, "retentionPolicy": "Delete"}
+    waiting = Cluster(job(suspend=True, checkpoint=resume))
+    ended = Cluster(job(checkpoint=resume))
+    ended.settle()
+    ended.start_all()
+    ended.settle()
+    _failed(ended)
+    for cluster in (waiting, ended):
+        _retained(cluster, uid="yet-another")
+        cluster.settle()
+        assert _owner(cluster) is None
+
+
+def test_a_claim_that_no_job_made_gets_no_owner_from_a_run_that_goes_on_from_it() -> None:
+    cluster = Cluster(
+        job(checkpoint={"resumeFrom": {"claimName": CLAIM[1]}, "retentionPolicy": "Delete"}),
+    )
+    _retained(cluster)
+    cluster.objects[CLAIM]["metadata"]["labels"] = {}
+    cluster.settle()
+    assert cluster.pods()
+    assert _owner(cluster) is None

@@ -4,27 +4,11 @@ from typing import Any
 
 import pytest
 
-from dartes.spec import InvalidJobError, job_from_object
-from dartes_operator.resources.identity import identity_of
-from dartes_operator.resources.pod import PodDefaults
-from dartes_operator.resources.run_config import Images, PodTemplateError, render
-
-from .kit import job
-
-DEFAULTS = PodDefaults(pull_policy="IfNotPresent", pull_secrets=(), tolerations=(), node_selector={})
+from .guard_kit import refused
 
 
 def _problems(workers: dict[str, Any], role: str = "workers") -> tuple[str, ...]:
-    """The paths refused, by the job's model where it can, else by the guard."""
-    spec: dict[str, Any] = {role: workers}
-    manifest = job(**spec)
-    try:
-        render(identity_of(manifest), job_from_object(manifest).job, Images("c", "w", "v"), DEFAULTS)
-    except InvalidJobError as error:
-        return tuple(f"{problem.path}: {problem.message}" for problem in error.problems)
-    except PodTemplateError as error:
-        return error.problems
-    return ()
+    return refused(**{role: workers})
 
 
 def _spec(**spec: Any) -> dict[str, Any]:

@@ -346,3 +346,22 @@ def test_whatever_stands_in_a_field_the_job_loads_or_says_where_it_is_wrong(path
     except InvalidJobError as error:
         messages = [problem.message for problem in error.problems]
     assert all(messages)
+
+
+@pytest.mark.parametrize("bad", ["../x", "Mine", "a/b", ".", "..", "-a", "a\n"])
+def test_a_name_of_an_object_is_refused_where_it_can_be_none(bad: str) -> None:
+    job = read_yaml(JOB).value
+    assert isinstance(job, dict)
+    job["spec"]["checkpoint"] = {"volume": {"claimName": bad}}
+    with pytest.raises(InvalidJobError) as caught:
+        parse_job_text(write_yaml(job), "job.yaml", Path())
+    message = {p.path: p.message for p in caught.value.problems}["spec.checkpoint.volume.claimName"]
+    assert "is not spelt as it must be; allowed: lower-case letters, digits, '-' and '.'" in message
+
+
+@pytest.mark.parametrize("good", ["a", "a.b-c", "0", "team.example.com"])
+def test_a_name_of_an_object_may_have_dots_and_digits(good: str) -> None:
+    job = read_yaml(JOB).value
+    assert isinstance(job, dict)
+    job["spec"]["checkpoint"] = {"volume": {"claimName": good}}
+    parse_job_text(write_yaml(job), "job.yaml", Path())

@@ -7,6 +7,9 @@ them.
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
+from dartes.cli.kube.names import COORDINATOR, WORKER
+from dartes.cli.kube.objects import Pod, last_failed
+
 GOOD: Final[Mapping[str, str]] = {
     "Accepted": "True",
     "QuotaReserved": "True",
@@ -29,17 +32,18 @@ WITH_PODS: Final = frozenset(
 AT_REST: Final = frozenset({"Trained", "Ended", "Suspended", "Suspending"})
 """Reasons with which a condition about pods is as it should be although it is not true."""
 
-_BUDGET: Final = (
-    "see the last failure and its log; then delete the job and apply it again with checkpoint.resumeFrom "
-    "to go on from its volume"
+_ANEW: Final = (
+    "a failed job stays failed: delete it, then apply it again with checkpoint.resumeFrom to go on from its "
+    "volume (with checkpoint.retentionPolicy Delete the volume would go, too: run a job of another name from "
+    "it first)"
 )
+_BUDGET: Final = f"see the last failure and its log; {_ANEW}"
 
 _BY_REASON: Final[Mapping[str, str]] = {
     "Unschedulable": "give the cluster a node with what the pods ask for, or ask for less "
     "(workers.resources, gpusPerWorker, nodeSelector, tolerations); training goes on with what is scheduled",
     "ImagePullBackOff": "check the image's name and whether the nodes may pull it (imagePullSecrets, "
     "image.registry of the chart); it starts by itself when the image can be pulled",
-    "ErrImagePull": "check the image's name and whether the nodes may pull it (imagePullSecrets)",
     "SecretMissing": "create the Secret or claim that the message names; the pods start by themselves then",
     "QuotaExceeded": "raise the namespace's ResourceQuota or lower workers.replicas; the operator "
     "goes on trying",
@@ -49,18 +53,25 @@ _BY_REASON: Final[Mapping[str, str]] = {
     "VolumeDetaching": "wait until the storage lets go of the lost node, or mark the node if it is off for "
     "good: kubectl taint node NODE node.kubernetes.io/out-of-service=nodeshutdown:NoExecute",
     "InvalidSpec": "correct the field that the message names and apply the job again",
-    "InvalidConfiguration": "correct what the message names; most fields are fixed once a job has started, "
-    "so delete the job and apply it again",
-    "PodTemplateInvalid": "correct podTemplate as the message says and apply the job again",
-    "DeadlineExceeded": "raise activeDeadlineSeconds or startupDeadlineSeconds and apply the job again; what "
-    "was committed is on the volume",
-    "StartupDeadlineExceeded": "see why its pods did not start, then delete the job and apply it again",
+    "InvalidConfiguration": "correct what the message names; a failed job stays failed, so delete the job "
+    "and apply it again (over its old volume only with checkpoint.resumeFrom, or once that claim is deleted)",
+    "PodTemplateInvalid": "correct podTemplate, or the namespace's admission rule, as the message says, and "
+    "apply the job again; it is tried again every few minutes",
+    "Invalid": "the API server refuses an object of the job: correct what the message names and apply the "
+    "job again; it is tried again every few minutes",
+    "Forbidden": "give the operator the right that the message names (rbac.create of the chart makes all "
+    "that it needs); it tries again each minute",
+    "DeadlineExceeded": f"what was committed is on the volume; {_ANEW}; give it more activeDeadlineSeconds",
+    "StartupDeadlineExceeded": "see in the message why its pods did not start, and mend that or give it a "
+    f"longer startupDeadlineSeconds; {_ANEW}",
     "CoordinatorRestartsExceeded": _BUDGET,
     "WorkerFailuresExceeded": _BUDGET,
     "DisruptionsExceeded": _BUDGET,
+    "ExportFailed": "the trained state is safe on its volume: kubectl dartes export {job} --output MODEL_DIR",
+    "Restarting": "wait: the pod that ended is made again by itself, after failures within a minute",
+    "Scaling": "wait: workers are being made, or are leaving",
     "Initializing": "wait: pods are starting; it fails by itself after startupDeadlineSeconds",
     "Queued": "wait, or see what the queue waits for: kubectl get workloads",
-    "InvalidImageName": "correct the image's name in the job or in the chart's values",
     "Paused": "make room on the volume, or enlarge its claim: training goes on by itself",
     "Stalled": "look at the workers' logs; a lost lease is taken over by others, so all of them hang or "
     "are slow",
@@ -80,16 +91,15 @@ def problems(conditions: Sequence[Mapping[str, object]], with_pods: bool) -> Ite
 
 
 def next_steps(
-    name: str, found: Sequence[Mapping[str, object]], phase: str, failed_pod: bool, exported: object
+    name: str, found: Sequence[Mapping[str, object]], phase: str, pods: Sequence[Pod], exported: object
 ) -> list[str]:
     """What to do about these problems, the likeliest cause first and each thing said once; never empty."""
     steps: dict[str, None] = {}
     for condition in found:
         words = _BY_REASON.get(str(condition.get("reason")))
         if words is not None:
-            steps[f"{condition.get('reason')}: {words}"] = None
-    if failed_pod:
-        steps[f"its last words: kubectl dartes logs {name} --previous"] = None
+            steps[f"{condition.get('reason')}: {words.format(job=name)}"] = None
+    steps |= dict.fromkeys(_logs_of_failed(name, pods))
     if phase == "Succeeded":
         done = f"the model is at {exported}" if exported else None
         steps[done or f"get the model: kubectl dartes export {name} --output MODEL_DIR"] = None
@@ -99,3 +109,15 @@ def next_steps(
         healthy = "nothing" if not found else f"look closer: kubectl describe dej {name}"
         steps[healthy] = None
     return list(steps)
+
+
+def _logs_of_failed(name: str, pods: Sequence[Pod]) -> Iterator[str]:
+    """Where the words of failed pods are; a coordinator's log goes when its successor takes its name."""
+    if last_failed([pod for pod in pods if pod.role == COORDINATOR]) is not None:
+        yield (
+            "the coordinator failed: its last words are under last failure, unless another pod failed since; "
+            f"its log, until a new pod takes its name: kubectl dartes logs {name}"
+        )
+    worker = last_failed([pod for pod in pods if pod.role == WORKER and pod.index is not None])
+    if worker is not None:
+        yield f"last words of {worker.name}: kubectl dartes logs {name} --worker {worker.index} --previous"

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from dartes.cli.kube.bundle import HEADER_BYTES, MOST_BYTES, Bundle
-from dartes.cli.kube.helper_pod import claim_of, pinned, reader_pod
+from dartes.cli.kube.helper_pod import claim_of, default_claim, pinned, reader_pod
 from dartes.cli.kube.kubectl import Kubectl, NotFoundError
 from dartes.cli.kube.names import COMPONENT, COORDINATOR, READER, RUN_DIR, of_job
 from dartes.cli.kube.objects import Manifest, at, items, newest, pod_of
-from dartes.cli.kube.status import job_named
+from dartes.cli.kube.status import NoJobError, job_named
 from dartes.errors import ConfigurationError, DartesError, TransientError
 
 READY_SECONDS: Final = 120
@@ -47,7 +47,17 @@ def fetch(kubectl: Kubectl, name: str, say: Say) -> Fetched:
     TransientError
         The coordinator is just being replaced, the helper pod doesn't start, or the cluster is away.
     """
-    job = job_named(kubectl, name)
+    try:
+        job = job_named(kubectl, name)
+    except NoJobError as error:
+        claim = default_claim(name)
+        if not _is_kept(kubectl, claim):
+            raise
+        raise ConfigurationError(
+            f"{error}. The volume claim {claim} of a job that has gone is still there: apply a new job of "
+            f"that spec with checkpoint.resumeFrom.claimName: {claim}, which takes the run up where it was, "
+            "and export that one"
+        ) from error
     run = _run_of(kubectl, job)
     manifests = items(kubectl.objects("pods", "-l", of_job(name, COORDINATOR)))
     pod = newest([pod_of(manifest) for manifest in manifests])
@@ -139,6 +149,15 @@ def _exec(kubectl: Kubectl, pod: str, container: str) -> bytes:
         )
     except NotFoundError as error:
         raise TransientError(f"the pod {pod} has just gone ({error}); try again") from error
+
+
+def _is_kept(kubectl: Kubectl, claim: str) -> bool:
+    """Whether a claim is there to stay; a claim that can't be seen changes nothing about a missing job."""
+    try:
+        found = kubectl.objects("pvc", claim)
+    except DartesError:
+        return False
+    return at(found, "metadata", "deletionTimestamp") is None
 
 
 def _run_of(kubectl: Kubectl, job: Manifest) -> Manifest | None:

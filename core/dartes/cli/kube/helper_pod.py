@@ -102,7 +102,12 @@ def claim_of(job: Manifest) -> str:
     named = at(job, "status", "checkpoint", "claimName") or at(
         job, "spec", "checkpoint", "volume", "claimName"
     )
-    return str(named or f"{at(job, 'metadata', 'name')}-checkpoint")
+    return str(named or default_claim(str(at(job, "metadata", "name"))))
+
+
+def default_claim(name: str) -> str:
+    """The claim that is made for a job that names none."""
+    return f"{name}-checkpoint"
 
 
 def _pod(job: Manifest, template: Manifest, name: str, seconds: int, resources: Manifest) -> dict[str, Any]:

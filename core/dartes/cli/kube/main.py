@@ -12,7 +12,7 @@ from typing import Final
 
 from dartes.cli.kube.arguments import command_line
 from dartes.cli.kube.kubectl import Kubectl, Target
-from dartes.cli.main import EXTRA_MODULES, silence_output
+from dartes.cli.main import lacking_extra, silence_output
 from dartes.errors import ConfigurationError, DartesError, ExitCode
 
 
@@ -32,9 +32,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         silence_output()
         return ExitCode.DONE
     except ModuleNotFoundError as error:
-        if error.name is None or error.name.partition(".")[0] not in EXTRA_MODULES:
+        words = lacking_extra(error)
+        if words is None:
             raise
-        return _failed(f"{error}; install the extra with pip install 'dartes[cli]'", ExitCode.CONFIGURATION)
+        return _failed(words, ExitCode.CONFIGURATION)
     except OSError as error:
         if error.errno in {errno.ENOSPC, errno.EDQUOT}:
             return _failed(f"the disk is full ({error}); free some space and try again", ExitCode.TRANSIENT)

@@ -20,12 +20,16 @@ PODS_ASKED: Final = 3
 CLEAR: Final = "\x1b[H\x1b[2J"
 
 
+class NoJobError(ConfigurationError):
+    """There is no job of this name."""
+
+
 def job_named(kubectl: Kubectl, name: str) -> Manifest:
-    """The job; ConfigurationError where there is none of this name."""
+    """The job; NoJobError where there is none of this name, else errors as `Kubectl.run`."""
     try:
         return kubectl.objects(RESOURCE, name)
     except NotFoundError as error:
-        raise ConfigurationError(
+        raise NoJobError(
             f"no DartESJob {name!r} in {kubectl.target.in_words()}; `kubectl get dej -A` lists all of them"
         ) from error
 

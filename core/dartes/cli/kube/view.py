@@ -56,8 +56,7 @@ def status_view(
         "pods": [_pod(pod, now) for pod in in_order(pods)],
         "events": [_event(e, now) for e in _newest_events(events)],
     }
-    failed = any(pod.phase == "Failed" for pod in pods)
-    steps = advice.next_steps(name, found, phase, failed, at(status, "export", "uri"))
+    steps = advice.next_steps(name, found, phase, pods, at(status, "export", "uri"))
     silent = list(_unseen(job, conditions, view["age_seconds"]))
     view["next"] = silent + [step for step in steps if step != "nothing" or not silent]
     return view
