@@ -20,6 +20,9 @@ Check = Callable[[], str | None]
 REQUEST_SECONDS = 10.0
 """How long a connection may take to say what it wants."""
 
+CONNECTIONS = 32
+"""Connections answered at once; what comes beyond them is closed."""
+
 
 class HttpServer:
     """A running server; `close` ends it.
@@ -74,6 +77,29 @@ class HttpServer:
 
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
+    request_queue_size = CONNECTIONS
+
+    def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler]) -> None:
+        self._free = threading.BoundedSemaphore(CONNECTIONS)
+        super().__init__(address, handler)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Answer in a thread of its own while there are any; else hang up, since callers may be many."""
+        if not self._free.acquire(blocking=False):
+            self.shutdown_request(request)
+            return
+        try:
+            super().process_request(request, client_address)
+        except RuntimeError:  # no thread can be started
+            self._free.release()
+            raise
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """Answer one connection, then make room for another."""
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._free.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Say nothing: a prober that hangs up early is no event."""

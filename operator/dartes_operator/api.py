@@ -126,10 +126,11 @@ class Api:
             if not following:
                 return Listing(tuple(items), str(page["metadata"].get("resourceVersion") or ""))
 
-    async def create(self, manifest: Manifest) -> Manifest:
-        """POST an object."""
+    async def create(self, manifest: Manifest, *, dry_run: bool = False) -> Manifest:
+        """POST an object; in a dry run it is only judged, and nothing is stored."""
         where = path(manifest["kind"], manifest["metadata"]["namespace"])
-        return await self._request("POST", where, [("fieldManager", FIELD_MANAGER)], manifest)
+        query = [("fieldManager", FIELD_MANAGER)] + ([("dryRun", "All")] if dry_run else [])
+        return await self._request("POST", where, query, manifest)
 
     async def apply(self, manifest: Manifest) -> Manifest:
         """Server-side apply, taking over fields that others set."""

@@ -1,7 +1,8 @@
 """Carries out the actions of a plan, in their order, pods several at a time; tells what was refused and why.
 
 Decides only what an answer means. A refusal of anything but a pod ends the making of further objects in this
-pass, since pods must not start on another's volume or without their certificates; deletions go on.
+pass, since pods must not start on another's volume or without their certificates; deletions go on. Likewise
+a refusal of the coordinator ends the making of workers, which would take up the room that it needs.
 """
 
 import asyncio
@@ -10,7 +11,7 @@ import itertools
 import json
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dartes_operator.api import Api, ApiRefusalError, ApiUnavailableError
 from dartes_operator.cache import Cache
@@ -28,13 +29,15 @@ from dartes_operator.plan.types import (
     Refused,
     Trouble,
 )
-from dartes_operator.refusals import name_is_taken, namespace_is_going, trouble_of
+from dartes_operator.refusals import name_is_taken, namespace_is_going, tells_nothing, trouble_of
+from dartes_operator.resources.identity import ROLE_LABEL, Role
 
 log = logging.getLogger(__name__)
 
 PODS_AT_ONCE = 16
 # An applied object that is not watched is applied again after this time, lest someone has removed it.
 APPLY_AGAIN_SECONDS = 600.0
+_REHEARSED = (Role.COORDINATOR, Role.WORKER)
 _STOPS_A_BATCH = (Trouble.QUOTA_EXCEEDED, Trouble.INVALID, Trouble.FORBIDDEN)
 
 
@@ -44,7 +47,10 @@ class NamespaceGoingError(Exception):
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of the actions: those that were tried, and of these the refused ones."""
+    """What came of the actions: those that were tried, and of these the refused ones.
+
+    Where a role's pods were not made because of another pod, its first stands for them in both.
+    """
 
     tried: tuple[Action, ...]
     refused: tuple[Refused, ...]
@@ -70,13 +76,18 @@ class Executor:
         Raises ApiUnavailableError where another try may help (the pass is to be repeated: every action is
         idempotent), NamespaceGoingError where none will.
         """
-        refused: list[Refused] = []
-        tried: list[Action] = []
+        refused = await self._rehearse(actions)
+        tried = [entry.action for entry in refused]
+        making = not refused
+        barred: Refused | None = None
         mark: str | None = None
-        making = True
         for batch in _batches(actions):
             first = batch[0]
             if not making and not isinstance(first, Delete):
+                continue
+            if barred is not None and _role(first) is Role.WORKER:
+                tried.append(first)
+                refused = _with_waiting(refused, barred, first)
                 continue
             tried += batch
             try:
@@ -94,7 +105,34 @@ class Executor:
                 troubles = [_refused(first, refusal)]
             refused += troubles
             making = making and (not troubles or _is_pod(first))
+            if _role(first) is Role.COORDINATOR:
+                barred = next((entry for entry in troubles if entry.trouble in _STOPS_A_BATCH), None)
         return Outcome(tuple(tried), tuple(refused))
+
+    async def _rehearse(self, actions: Sequence[Action]) -> list[Refused]:
+        """Have the first pods of a new run judged before anything is made for them: what was refused.
+
+        A run is new where its templates are being pinned. Only a mistake in a pod counts here; what may pass
+        until the pod's turn comes, such as a full quota, is told then.
+        """
+        if not any(isinstance(a, Create) and a.manifest["kind"] == Kind.CONFIG_MAP for a in actions):
+            return []
+        refused: list[Refused] = []
+        passed: list[Action] = []
+        for role in _REHEARSED:
+            action = next((a for a in actions if _role(a) is role), None)
+            if not isinstance(action, Create):
+                continue
+            try:
+                await self._api.create(action.manifest, dry_run=True)
+            except ApiRefusalError as refusal:
+                if trouble_of(refusal) is Trouble.INVALID and not tells_nothing(refusal):
+                    refused.append(_refused(action, refusal))
+                    continue
+            passed.append(action)
+        for action in passed if refused else ():
+            refused = _with_waiting(refused, refused[0], action)
+        return refused
 
     async def _one(self, key: Key, job_uid: str, action: Action) -> Refused | None:
         if isinstance(action, Create):
@@ -226,13 +264,33 @@ def _is_pod(action: Action) -> bool:
     return isinstance(action, Create) and action.manifest["kind"] == Kind.POD
 
 
+def _role(action: Action) -> Role | None:
+    """The role of the pod that an action makes; None for all else."""
+    if not isinstance(action, Create) or action.manifest["kind"] != Kind.POD:
+        return None
+    return Role(labels(action.manifest)[ROLE_LABEL])
+
+
 def _batches(actions: Sequence[Action]) -> Iterator[list[Action]]:
-    """The actions in their order: pods that follow one another together, all else one by one."""
-    for are_pods, group in itertools.groupby(actions, _is_pod):
-        if are_pods:
+    """The actions in their order: workers that follow one another together, all else one by one."""
+    for role, group in itertools.groupby(actions, _role):
+        if role is Role.WORKER:
             yield list(group)
         else:
             yield from ([action] for action in group)
+
+
+def _with_waiting(refused: Sequence[Refused], cause: Refused, waiting: Action) -> list[Refused]:
+    """The refusals, with a pod that was not asked for because of one of them.
+
+    It comes first, since of several words on the same condition the last one stands.
+    """
+    message = f"not made, since {_name(cause.action)} was refused: {cause.message}"
+    return [replace(cause, action=waiting, message=message), *refused]
+
+
+def _name(action: Action) -> str:
+    return str(action.manifest["metadata"]["name"]) if isinstance(action, Create) else ""
 
 
 def _stamped(manifest: Manifest, mark: str | None) -> Manifest:

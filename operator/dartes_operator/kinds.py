@@ -3,6 +3,7 @@
 Pure: manifests in, names and paths out.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -16,6 +17,7 @@ MANAGED_BY = "app.kubernetes.io/managed-by=dartes-operator"
 JOB_NAME_LABEL = "dartes.dev/job-name"
 JOB_UID_LABEL = "dartes.dev/job-uid"
 AUTHORITY = "dartes.dev/authority"
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 
 
 class Key(NamedTuple):
@@ -47,7 +49,6 @@ RESOURCES: Mapping[str, Resource] = {
     "PersistentVolumeClaim": Resource("v1", "persistentvolumeclaims"),
     "NetworkPolicy": Resource("networking.k8s.io/v1", "networkpolicies"),
     "PodDisruptionBudget": Resource("policy/v1", "poddisruptionbudgets"),
-    "PodMonitor": Resource("monitoring.coreos.com/v1", "podmonitors"),
     "Event": Resource("v1", "events"),
 }
 
@@ -62,7 +63,16 @@ WATCHED: Mapping[str, str] = {
 
 
 def path(kind: str, namespace: str | None, name: str | None = None, subresource: str | None = None) -> str:
-    """The API path of a collection (no name), an object or its subresource."""
+    """The API path of a collection (no name), an object or its subresource.
+
+    Raises ValueError for a namespace or name that no object can have, since it might lead elsewhere.
+    """
+    for what, given in (("namespace", namespace), ("name", name)):
+        if given is not None and not is_object_name(given):
+            raise ValueError(
+                f"{kind}: the {what} {given!r} is not one of an object; allowed are lower-case letters, "
+                "digits, '-' and '.', at the ends letters and digits"
+            )
     resource = RESOURCES[kind]
     parts = [resource.prefix]
     if namespace is not None:
@@ -73,6 +83,11 @@ def path(kind: str, namespace: str | None, name: str | None = None, subresource:
     if subresource is not None:
         parts.append(subresource)
     return "/".join(parts)
+
+
+def is_object_name(text: str) -> bool:
+    """Whether an object can have this name (DNS-1123 subdomain); no other may stand in a path."""
+    return len(text) <= 253 and _NAME.fullmatch(text) is not None
 
 
 def metadata(manifest: Manifest) -> Mapping[str, Any]:

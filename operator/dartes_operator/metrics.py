@@ -27,9 +27,9 @@ class Metrics:
             ["code", "verb"],
             registry=self.registry,
         )
-        self.worker_disruptions = Counter(
-            "dartes_worker_disruptions",
-            "Worker pods lost to the platform, not to an error of their own.",
+        self.disruptions = Counter(
+            "dartes_disruptions",
+            "Pods of jobs lost to the platform.",
             registry=self.registry,
         )
 

@@ -73,6 +73,7 @@ class ProgressPoller:
         self._now = now
         self._lines: dict[Key, _Line] = {}
         self._retry_at: dict[Key, float] = {}
+        self._bugs: dict[Key, str] = {}
 
     async def run(self) -> None:
         """Poll until cancelled."""
@@ -89,6 +90,9 @@ class ProgressPoller:
         targets = {target.key: target for target in targets_in(self._cache, self._port)}
         for key in [key for key, line in self._lines.items() if targets.get(key) != line.target]:
             await self._hang_up(key)
+        for known in (self._retry_at, self._bugs):
+            for key in known.keys() - targets.keys():
+                del known[key]
         now = self._clock()
         due = [
             target
@@ -105,7 +109,24 @@ class ProgressPoller:
 
     async def _ask(self, target: Target) -> None:
         with speak_of(target.key):
-            await self._ask_named(target)
+            try:
+                await self._ask_named(target)
+            except Exception as error:
+                # The outermost edge of one question: one job's bug must not end the polling of the others.
+                what = f"{type(error).__name__}: {error}"
+                if self._bugs.get(target.key) != what:
+                    log.exception("a bug in asking the coordinator; asked again every %.0f s", SELDOM_SECONDS)
+                self._bugs[target.key] = what
+                self._ask_seldom(target.key)
+            else:
+                self._bugs.pop(target.key, None)
+
+    def _ask_seldom(self, key: Key) -> None:
+        again = self._clock() + SELDOM_SECONDS
+        if key in self._lines:
+            self._lines[key].due = again
+        else:
+            self._retry_at[key] = again
 
     async def _ask_named(self, target: Target) -> None:
         line = self._lines.get(target.key) or await self._dial(target)
@@ -177,9 +198,11 @@ def to_progress(answer: control_pb2.StatusResponse, now: datetime) -> Progress:
     """The coordinator's words as planning takes them."""
     latest = max(answer.evaluations, key=lambda score: score.iteration, default=None)
     accuracy = latest.passed / latest.problems if latest is not None and latest.problems else None
+    # A newer coordinator may be in a phase that this build has no name for.
+    known = answer.phase in control_pb2.Phase.values()
     return Progress(
         time=now,
-        phase=control_pb2.Phase.Name(answer.phase),
+        phase=control_pb2.Phase.Name(answer.phase if known else control_pb2.PHASE_UNSPECIFIED),
         message=answer.message,
         incarnation=answer.incarnation,
         iteration=answer.iteration,

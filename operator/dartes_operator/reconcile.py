@@ -16,7 +16,7 @@ from dartes_operator.cache import Cache
 from dartes_operator.certificates import read_certificates
 from dartes_operator.events import EventWriter
 from dartes_operator.executor import Executor, NamespaceGoingError
-from dartes_operator.kinds import JOB, Key, claim_name, metadata
+from dartes_operator.kinds import JOB, Key, claim_name, is_object_name, metadata
 from dartes_operator.logs import speak_of
 from dartes_operator.metrics import Metrics
 from dartes_operator.plan.conclude import conclude
@@ -31,7 +31,7 @@ Planner = Callable[[Manifest, Observed, datetime, Defaults], Plan]
 
 # Every job is looked at this often even if nothing tells of a change.
 RESYNC_SECONDS = 300.0
-# A claim that is not labelled is not watched: whether it is there is asked this often at most.
+# A claim that is not labelled is not watched: what has become of it is asked this often at most.
 CLAIM_SECONDS = 30.0
 
 
@@ -63,7 +63,7 @@ class Reconciler:
         self._now = now
         self._chance = chance
         self._planner = planner
-        self._claims_asked: dict[Key, datetime] = {}
+        self._claims_asked: dict[Key, tuple[str, Manifest | None, datetime]] = {}
 
     async def work_forever(self) -> None:
         """Take keys from the queue and pass over their jobs, one at a time."""
@@ -146,18 +146,19 @@ class Reconciler:
         return min(concluded.requeue_after, resync), concluded.requeue_after == 0
 
     async def _with_claim(self, key: Key, job: Manifest, observed: Observed) -> Observed:
-        """Fill in a claim of the user's own, which no watch tells of."""
-        if observed.claim is not None or not _names_a_claim(job):
+        """Fill in a claim of the user's own, which no watch tells of.
+
+        It is kept apart from the cache, which takes what it holds to be watched.
+        """
+        name = claim_name(job)
+        # The spec has not been looked at yet: what can't be a name is for the plan to refuse.
+        if observed.claim is not None or not _names_a_claim(job) or not is_object_name(name):
             return observed
         now = self._now()
-        asked = self._claims_asked.get(key)
-        if asked is not None and (now - asked).total_seconds() < CLAIM_SECONDS:
-            return observed
-        self._claims_asked[key] = now
-        claim = await self._api.get(Kind.CLAIM, key.namespace, claim_name(job))
-        if claim is None:
-            return observed
-        self._cache.put(claim)
+        asked, claim, when = self._claims_asked.get(key, ("", None, now))
+        if asked != name or (now - when).total_seconds() >= CLAIM_SECONDS:
+            claim = await self._api.get(Kind.CLAIM, key.namespace, name)
+            self._claims_asked[key] = (name, claim, now)
         return replace(observed, claim=claim)
 
 

@@ -31,6 +31,11 @@ def name_is_taken(refusal: ApiRefusalError) -> bool:
     return refusal.code == 409 and refusal.reason == "AlreadyExists"
 
 
+def tells_nothing(refusal: ApiRefusalError) -> bool:
+    """Whether a dry run was refused for being one: a webhook with side effects takes none."""
+    return "does not support dry run" in refusal.message
+
+
 def trouble_of(refusal: ApiRefusalError) -> Trouble | None:
     """Why a write was refused for good; None where another try may help."""
     if refusal.code == 403:

@@ -25,7 +25,6 @@ class Settings:
 
     namespaces: tuple[str, ...]
     log_level: int
-    log_format: str
     http_host: str
     http_port: int
     pod_name: str
@@ -42,7 +41,7 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
             "let in to the coordinators"
         )
     log_format = environment.get("DARTES_LOG_FORMAT", "json")
-    if log_format not in _FORMATS:
+    if log_format.lower() not in _FORMATS:
         raise ConfigurationError(f"DARTES_LOG_FORMAT is {log_format!r}; allowed are {', '.join(_FORMATS)}")
     level = environment.get("DARTES_LOG_LEVEL", "info").lower()
     if level not in _LEVELS:
@@ -51,7 +50,6 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
     return Settings(
         namespaces=tuple(dict.fromkeys(name.strip() for name in named if name.strip())),
         log_level=_LEVELS[level],
-        log_format=log_format,
         http_host=host,
         http_port=port,
         pod_name=environment.get("POD_NAME") or environment.get("HOSTNAME", "dartes-operator"),

@@ -67,7 +67,7 @@ class StatusWriter:
         self._cache.put(written)
         more = _disruptions(written.get("status") or {}) - _disruptions(old)
         if more > 0:
-            self._metrics.worker_disruptions.inc(more)
+            self._metrics.disruptions.inc(more)
         return written
 
     def forget(self, key: Key) -> None:

@@ -18,7 +18,7 @@ from .reference import Reference, assert_same_end, assert_same_history, run_loca
 from .release import Release
 
 WORKERS = 2
-ITERATIONS = 200
+ITERATIONS = 130
 PACE_SECONDS = 0.1
 MORE = 3
 """Iterations that must follow a disturbance before its test is content."""

@@ -23,7 +23,7 @@ from dartes_worker.evaluate import Sampling, evaluate
 from dartes_worker.master import MasterWeights
 from dartes_worker.observer import Observer
 from dartes_worker.setup import Equipment
-from dartes_worker.snapshots import newest_good, prune, snapshot_path
+from dartes_worker.snapshots import newest_good, prune, snapshot_path, unrecorded
 from dartes_worker.timing import Stopwatch
 
 import numpy as np  # isort: skip
@@ -62,6 +62,7 @@ class Agent:
         self._master: MasterWeights | None = None
         self._header_hash = b""
         self._known_snapshots: list[wire.SnapshotInfo] = []
+        self._unknown_snapshots: dict[str, int] = {}
         self._batch: tuple[int, list[int]] | None = None
         self._written: tuple[bytes, int, float] | None = None
         self._next: wire.LeaseResponse | None = None
@@ -96,6 +97,7 @@ class Agent:
         response = self._client.register(request)
         header_hash = hashlib.sha256(response.journal_header).digest()
         self._known_snapshots = list(response.snapshots)
+        self._unknown_snapshots = unrecorded(self._snapshots, self._known_snapshots)
         if self._master is None or header_hash != self._header_hash:
             self._header_hash = header_hash
             self._rebuild()
@@ -233,7 +235,8 @@ class Agent:
             raise TransientError(
                 f"{self._snapshots}: the disk is full ({error.strerror}); free some space"
             ) from error
-        prune(self._snapshots, lease.iteration, self._equipment.spec.checkpoint.keep)
+        keep = self._equipment.spec.checkpoint.keep
+        prune(self._snapshots, lease.iteration, keep, self._unknown_snapshots)
         self._report(
             lease.lease_id,
             lease.iteration,

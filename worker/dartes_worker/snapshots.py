@@ -5,7 +5,7 @@ The folder may be this worker's own or shared by all; in a cluster nobody else t
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -54,17 +54,32 @@ def newest_good(
     return None
 
 
-def prune(folder: Path, iteration: int, keep: int, now: float | None = None) -> list[str]:
+def unrecorded(folder: Path, known: Sequence[wire.SnapshotInfo]) -> dict[str, int]:
+    """The snapshots here that the coordinator does not know: name -> when it was written (ns).
+
+    To be asked when the coordinator has just told what it knows: what comes later may be recorded later.
+    """
+    recorded = {info.file for info in known}
+    found = {name: _written(folder / name) for name in _names(folder) if name not in recorded}
+    return {name: written for name, written in found.items() if written is not None}
+
+
+def prune(
+    folder: Path, iteration: int, keep: int, unknown: Mapping[str, int], now: float | None = None
+) -> list[str]:
     """Delete what is of no use any more once `iteration` has been written; returns the names.
 
     The newest `keep` stay, and one more: until the coordinator has recorded the new one, it still names that.
-    Later iterations go too: they are of a history that a damaged store has lost.
+    Of later iterations those go that are `unknown` to the coordinator (see `unrecorded`): they are of a
+    history that a damaged store has lost. Others have been written by faster workers that share the folder.
     """
     stamp = time.time() if now is None else now
     kept = _NAME.format(iteration)
-    names = sorted(path.name for path in folder.glob(_NAME.replace("{:08d}", "*")))
+    names = _names(folder)
     earlier = [name for name in names if name <= kept]
-    gone = [*earlier[: -(keep + 1)], *(name for name in names if name > kept)]
+    # Not one that was written again under the same name since: that one is of the present history.
+    lost = (n for n in names if n > kept and n in unknown and _written(folder / n) == unknown[n])
+    gone = [*earlier[: -(keep + 1)], *lost]
     for partial in folder.glob(_PARTIALS):
         try:
             abandoned = stamp - partial.stat().st_mtime > ABANDONED_SECONDS
@@ -75,3 +90,14 @@ def prune(folder: Path, iteration: int, keep: int, now: float | None = None) -> 
     for name in gone:
         (folder / name).unlink(missing_ok=True)
     return gone
+
+
+def _names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.glob(_NAME.replace("{:08d}", "*")))
+
+
+def _written(path: Path) -> int | None:
+    try:
+        return path.stat().st_mtime_ns
+    except FileNotFoundError:
+        return None  # another worker has just deleted it

@@ -182,7 +182,9 @@ Quantity = Annotated[
 ]
 """An amount of a resource, as Kubernetes writes it; never negative."""
 
-SecretName = Annotated[str, Strict(), Field(min_length=1, max_length=253)]
+OBJECT_NAME = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"
+
+SecretName = Annotated[str, Strict(), Field(min_length=1, max_length=253, pattern=OBJECT_NAME)]
 LabelKey = Annotated[str, Strict(), Field(min_length=1, max_length=317)]
 LabelValue = Annotated[str, Strict(), Field(max_length=63)]
 

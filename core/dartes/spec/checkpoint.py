@@ -80,7 +80,11 @@ class SnapshotSpec(SpecModel):
         Integer, about("Write one after every so many iterations.", ge=1, le=1_000_000)
     ]
     destination: Annotated[
-        SourceText | None, about("Where they are kept; the run's own volume or folder if not set.")
+        SourceText | None,
+        about(
+            "Where they are kept; if not set, in the run's folder on one machine, and in a cluster in each "
+            "worker's own scratch space."
+        ),
     ] = None
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from pydantic.alias_generators import to_camel
 from pydantic_core import ErrorDetails
 
-from dartes.spec.base import RULE_ERROR, Refusal
+from dartes.spec.base import OBJECT_NAME, RULE_ERROR, Refusal
 from dartes.spec.fields import allowed_words, key_bounds, pattern_path, schema_at
 from dartes.spec.problems import Location, show
 from dartes.spec.suggest import meant, unknown_field
@@ -44,6 +44,7 @@ _NOT_A = {
     "finite_number": "a finite number",
     "string_unicode": "valid Unicode text",
 }
+_NAME_WORDS = "allowed: lower-case letters, digits, '-' and '.', with a letter or a digit at both ends"
 _BOUNDS = {
     "greater_than": "too small",
     "greater_than_equal": "too small",
@@ -74,9 +75,8 @@ def explain(error: ErrorDetails) -> str:
         choices = [str(choice) for choice in schema.get("enum", [schema.get("const", "")])]
         return _join(f"{show(value)} is not one of the choices", _allowed(schema)) + meant(value, choices)
     if kind == "string_pattern_mismatch":
-        return _join(f"{show(value)} is not spelt as it must be", _first_sentence(schema)) + _slug_hint(
-            value, schema
-        )
+        allowed = _NAME_WORDS if schema.get("pattern") == OBJECT_NAME else _first_sentence(schema)
+        return _join(f"{show(value)} is not spelt as it must be", allowed) + _slug_hint(value, schema)
     if kind in ("string_too_long", "string_too_short", "too_long", "too_short"):
         size = len(value) if isinstance(value, str | list | tuple | Mapping) else 0
         unit = "characters" if isinstance(value, str) else "entries"

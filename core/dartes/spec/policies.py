@@ -47,7 +47,11 @@ class NetworkPolicySpec(SpecModel):
 
     mode: Annotated[
         NetworkPolicyMode,
-        about("IngressOnly closes what comes in, Strict also what goes out, None makes no policy."),
+        about(
+            "IngressOnly closes what comes in and, of what goes out, link-local addresses such as those of "
+            "metadata services; Strict leaves of what goes out only DNS, the coordinator and port 443; None "
+            "makes no policy."
+        ),
     ] = NetworkPolicyMode.INGRESS_ONLY
 
 

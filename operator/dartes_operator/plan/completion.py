@@ -9,19 +9,19 @@ import math
 from collections.abc import Mapping
 from typing import Any, Final
 
-from dartes.spec.job import JobSpec
+from dartes.spec.job import DartESJob, JobSpec
 from dartes_operator.plan.conditions import TRAINED, Condition
 from dartes_operator.plan.endings import Ending, Verdict, ending_of
 from dartes_operator.plan.failures import wait_until
 from dartes_operator.plan.finish import delete_stuck, fail, let_go, succeed
-from dartes_operator.plan.pinning import Pinned, find
+from dartes_operator.plan.pinning import find, note_run, pin
 from dartes_operator.plan.pods import Pod
 from dartes_operator.plan.situation import Draft, Situation
-from dartes_operator.plan.times import after, write_time
+from dartes_operator.plan.times import after, parse_time, write_time
 from dartes_operator.plan.types import Create
 from dartes_operator.resources.identity import Role
 from dartes_operator.resources.pod import instance
-from dartes_operator.resources.run_config import export_template
+from dartes_operator.resources.run_config import PodTemplateError, export_template
 
 MOST_EXPORT_TRIES: Final = 3
 
@@ -68,8 +68,9 @@ def _count(words: Mapping[str, Any], name: str) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
 
 
-def complete(situation: Situation, draft: Draft, spec: JobSpec) -> None:
+def complete(situation: Situation, draft: Draft, job: DartESJob) -> None:
     """After training: let the workers go, export where asked, and end the job."""
+    spec = job.spec
     for pod in situation.pods:
         if pod.role is not Role.EXPORT:
             let_go(situation, draft, pod)
@@ -78,24 +79,62 @@ def complete(situation: Situation, draft: Draft, spec: JobSpec) -> None:
         _succeed(draft)
         return
     draft.status["phase"] = "Completing"
+    # A refusal sets it anew.
+    draft.conditions.set(Condition.RESOURCES_READY, True, "Ready", "")
     pods = situation.of(Role.EXPORT)
-    pinned = find(situation)
     if pods:
         for pod in pods:
             _follow(situation, draft, spec, pod)
-    elif pinned is None:
-        _fail(draft, "the ConfigMap of the run is gone, so the export pod can't be made")
-    elif all(not pod.alive for pod in situation.of(Role.COORDINATOR)):
-        _create(situation, draft, spec, pinned)
+    elif not _is_refused_for_good(situation, draft, spec) and all(
+        not pod.alive for pod in situation.of(Role.COORDINATOR)
+    ):
+        _create(situation, draft, job)
 
 
-def _create(situation: Situation, draft: Draft, spec: JobSpec, pinned: Pinned) -> None:
+def _is_refused_for_good(situation: Situation, draft: Draft, spec: JobSpec) -> bool:
+    """Fail where the API server has refused the export's objects for as long as a start may take."""
+    if situation.phase_before != "Completing":
+        return False
+    if draft.conditions.reason_before(Condition.ACCEPTED) == "PodTemplateInvalid":
+        kind = Condition.ACCEPTED
+    elif draft.conditions.reason_before(Condition.RESOURCES_READY) not in ("", "Ready"):
+        kind = Condition.RESOURCES_READY
+    else:
+        return False
+    times = (
+        draft.conditions.since_before(kind),
+        parse_time((situation.before.get("progress") or {}).get("lastUpdateTime")),
+        situation.run_began,
+    )
+    due = after(max((time for time in times if time), default=situation.now), spec.startup_deadline_seconds)
+    if situation.now < due:
+        draft.look_again(due)
+        return False
+    _fail(
+        draft,
+        f"its pod could not be made within {spec.startup_deadline_seconds} s; "
+        f"{draft.conditions.reason_before(kind)}: {draft.conditions.message_before(kind)}",
+    )
+    return True
+
+
+def _create(situation: Situation, draft: Draft, job: DartESJob) -> None:
+    spec = job.spec
     assert spec.export is not None
-    job = pinned.job
+    pinned = find(situation)
+    if pinned is None:
+        # Somebody has deleted it; all that the export needs of the run follows from the job.
+        try:
+            pinned = pin(situation, draft, job, anew=False)
+        except PodTemplateError as error:
+            _fail(draft, f"the ConfigMap of the run is gone, and can't be made again: {error}")
+            return
+        note_run(situation, draft, pinned)
+    before = pinned.job
     template = export_template(
         pinned.run,
         situation.identity,
-        job.spec if job is not None else spec,
+        before.spec if before is not None else spec,
         spec.export,
         situation.pod_defaults,
     )

@@ -27,7 +27,8 @@ _AGAIN_SECONDS: Final = {
     Trouble.TERMINATING: 1.0,
     Trouble.NAME_CONFLICT: 10.0,
     Trouble.QUOTA_EXCEEDED: 15.0,
-    Trouble.INVALID: 300.0,
+    # Some of these heal by themselves: a service account or priority class that is made a little later.
+    Trouble.INVALID: 30.0,
     Trouble.FORBIDDEN: 60.0,
 }
 # Only these mean that the job has not begun: the spec may still be mended whole.
@@ -92,7 +93,7 @@ def _events(
         message = conditions.message(Condition.ACCEPTED)
         events = [event for event in events if event.reason != "Accepted"]
         if message != conditions.message_before(Condition.ACCEPTED):
-            events.append(Event("Warning", "InvalidSpec", message))
+            events.append(Event("Warning", conditions.reason(Condition.ACCEPTED), message))
     return tuple(events)
 
 

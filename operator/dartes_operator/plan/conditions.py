@@ -105,6 +105,10 @@ class Conditions:
         """When the status last flipped, as it is now."""
         return parse_time(self._now.get(kind.value, {}).get("lastTransitionTime"))
 
+    def since_before(self, kind: Condition) -> datetime | None:
+        """When the status last flipped, as it is written."""
+        return parse_time(self._before.get(kind.value, {}).get("lastTransitionTime"))
+
     def changed(self) -> bool:
         """Whether anything but an observed generation differs from the status as written."""
         return {kind: _core(entry) for kind, entry in self._now.items()} != {

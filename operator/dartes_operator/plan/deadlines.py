@@ -7,7 +7,9 @@ from dartes.spec.job import JobSpec
 from dartes_operator.plan.conditions import Condition
 from dartes_operator.plan.finish import fail
 from dartes_operator.plan.situation import Draft, Situation
-from dartes_operator.plan.times import after
+from dartes_operator.plan.times import after, parse_time
+from dartes_operator.plan.workers import desired_workers
+from dartes_operator.resources.identity import Role
 
 _NOT_RUNNING_YET: Final = ("", "Pending", "Initializing", "Suspended")
 
@@ -39,6 +41,9 @@ def _keep_startup(situation: Situation, draft: Draft, spec: JobSpec, began: date
     if situation.now < due:
         draft.look_again(due)
         return
+    if _works_now(situation, spec) or _has_committed(situation, began):
+        # It got going while no operator was there to write it down.
+        return
     why = next(
         (
             f"{draft.conditions.reason_before(kind)}: {message}" if message else ""
@@ -52,3 +57,24 @@ def _keep_startup(situation: Situation, draft: Draft, spec: JobSpec, began: date
         "StartupDeadlineExceeded",
         f"the pods didn't start within spec.startupDeadlineSeconds ({spec.startup_deadline_seconds}); {why}",
     )
+
+
+def _works_now(situation: Situation, spec: JobSpec) -> bool:
+    """Whether the pods that a run needs are ready, whatever the status as written says."""
+    ready = sum(pod.ready for pod in situation.of(Role.WORKER))
+    needed = min(spec.workers.min_replicas, desired_workers(spec))
+    return ready >= needed and any(pod.ready for pod in situation.of(Role.COORDINATOR))
+
+
+def _has_committed(situation: Situation, began: datetime) -> bool:
+    """Whether an iteration was committed since the run began, by the last answer or by the status.
+
+    A coordinator that has only read its state tells of earlier iterations, and of no time for the last one.
+    """
+    answer = situation.observed.progress
+    if answer is not None and answer.iteration > 0 and answer.last_iteration_seconds > 0:
+        return answer.time >= began
+    written = situation.before.get("progress") or {}
+    committed = parse_time((situation.before.get("checkpoint") or {}).get("lastTime"))
+    told = written.get("iteration", 0) > 0 and written.get("lastIterationSeconds", 0) > 0
+    return told and committed is not None and committed >= began

@@ -51,6 +51,14 @@ def accept(situation: Situation, draft: Draft) -> Accepted | None:
     return Accepted(job, as_written=True)
 
 
+def read_spec(situation: Situation) -> JobSpec | None:
+    """The spec as written; None where it is invalid."""
+    try:
+        return read_job(situation.job).spec
+    except InvalidJobError:
+        return None
+
+
 def tell_of_acceptance(draft: Draft) -> None:
     """Tell, once, that the job is accepted."""
     if draft.conditions.holds(Condition.ACCEPTED) and not draft.conditions.was(Condition.ACCEPTED):
@@ -60,5 +68,5 @@ def tell_of_acceptance(draft: Draft) -> None:
 def refuse(draft: Draft, reason: str, message: str) -> None:
     """Say why a job can't be acted on; an edit of its spec may mend it."""
     if draft.conditions.message_before(Condition.ACCEPTED) != message:
-        draft.event("InvalidSpec", message, warning=True)
+        draft.event(reason, message, warning=True)
     draft.conditions.set(Condition.ACCEPTED, False, reason, message)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from dartes.spec.job import DartESJob, JobSpec
 from dartes_operator.plan.conditions import Condition
 from dartes_operator.plan.situation import Draft, Situation
-from dartes_operator.plan.types import Create, Delete, Kind
+from dartes_operator.plan.types import Create, Delete, Kind, Manifest
 from dartes_operator.plan.validation import read_pinned
 from dartes_operator.resources.run_config import Run, read, render
 
@@ -28,16 +28,26 @@ class Pinned:
 
 
 def find(situation: Situation) -> Pinned | None:
-    """The run that is under way: the one that the status names, or else the newest."""
+    """The run that is under way: the one that the status names, and no other.
+
+    A ConfigMap is made by whoever may make one; only the status is the operator's alone. So what it does not
+    name, or what is not of that name's hash, pins nothing.
+    """
     wanted = situation.before.get("templateHash")
-    found = []
-    for config_map in situation.observed.config_maps:
-        run = read(config_map)
-        if run is not None and not config_map["metadata"].get("deletionTimestamp"):
-            meta = config_map["metadata"]
-            rank = (run.template_hash == wanted, str(meta.get("creationTimestamp", "")), meta["name"])
-            found.append((rank, Pinned(run, meta["name"])))
-    return max(found, key=lambda entry: entry[0])[1] if found else None
+    if not wanted:
+        return None
+    config_map = _named(situation, situation.identity.run_config(str(wanted)))
+    if config_map is None or config_map["metadata"].get("deletionTimestamp"):
+        return None
+    run = read(config_map)
+    return Pinned(run, config_map["metadata"]["name"]) if run is not None else None
+
+
+def _named(situation: Situation, name: str) -> Manifest | None:
+    return next(
+        (found for found in situation.observed.config_maps if found["metadata"]["name"] == name),
+        None,
+    )
 
 
 def pin(situation: Situation, draft: Draft, job: DartESJob, *, anew: bool) -> Pinned:
@@ -51,11 +61,17 @@ def pin(situation: Situation, draft: Draft, job: DartESJob, *, anew: bool) -> Pi
         A new rendering is due and the guard refuses it.
     """
     pinned = None if anew else find(situation)
-    names = {config_map["metadata"]["name"] for config_map in situation.observed.config_maps}
     if pinned is None:
         run, manifest = render(situation.identity, job, situation.images, situation.pod_defaults)
         pinned = Pinned(run, manifest["metadata"]["name"])
-        if pinned.name not in names:
+        there = _named(situation, pinned.name)
+        if there is not None and there.get("data") != manifest["data"]:
+            # Not what its name says: pods would read it all the same.
+            meta = there["metadata"]
+            if not meta.get("deletionTimestamp"):
+                draft.actions.append(Delete(Kind.CONFIG_MAP, meta["name"], meta["uid"]))
+            there = None
+        if there is None:
             draft.actions.append(Create(manifest))
     used = {pod.template_hash for pod in situation.pods if pod.alive} | {pinned.run.template_hash}
     for config_map in situation.observed.config_maps:

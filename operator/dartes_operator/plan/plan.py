@@ -13,7 +13,7 @@ from dartes_operator.plan.coordinator import plan_coordinator
 from dartes_operator.plan.deadlines import keep_deadlines
 from dartes_operator.plan.failures import count
 from dartes_operator.plan.finish import tell_of_volume, tidy
-from dartes_operator.plan.lifecycle import Accepted, accept, hands_off, refuse, tell_of_acceptance
+from dartes_operator.plan.lifecycle import Accepted, accept, hands_off, read_spec, refuse, tell_of_acceptance
 from dartes_operator.plan.network import keep_policies, service_ready
 from dartes_operator.plan.phase import phase_of
 from dartes_operator.plan.pinning import note_run, pin, retire_others, tell_of_ignored_templates
@@ -34,7 +34,7 @@ from dartes_operator.plan.types import (
     Plan,
     ReadCertificates,
 )
-from dartes_operator.plan.volumes import volume_ready
+from dartes_operator.plan.volumes import keep_or_not, volume_ready
 from dartes_operator.plan.waiting import waits_for_volumes
 from dartes_operator.plan.workers import desired_workers, plan_workers
 from dartes_operator.resources.run_config import PodTemplateError
@@ -79,8 +79,8 @@ def plan(job: Manifest, observed: Observed, now: datetime, defaults: Defaults) -
     if is_suspending(draft, asked=asked) and not ends_now:
         suspend(situation, draft, asked=asked)
     else:
-        if not was_suspended(draft):
-            # After a suspension they count from this very pass.
+        if not was_suspended(draft) and not trained:
+            # After a suspension they count from this very pass; what was done in time is not late.
             keep_deadlines(situation, draft, spec)
         if draft.is_over():
             pass
@@ -88,7 +88,9 @@ def plan(job: Manifest, observed: Observed, now: datetime, defaults: Defaults) -
             draft.status_first = True
             draft.look_again_in(0)
         elif trained:
-            complete(situation, draft, spec)
+            if spec.export is not None:
+                resume(situation, draft)
+            complete(situation, draft, accepted.job)
         else:
             ran = _run(situation, draft, accepted)
             if _must_read(draft):
@@ -97,6 +99,9 @@ def plan(job: Manifest, observed: Observed, now: datetime, defaults: Defaults) -
             tell_of_volume(draft, spec)
         elif not trained:
             _tell(situation, draft, accepted)
+    if accepted.as_written:
+        # A start may still be refused, and a job that never ran takes no volume along.
+        keep_or_not(situation, draft, spec.checkpoint, adopts=situation.start_time is not None)
     tell_of_acceptance(draft)
     count_workers(situation, draft, desired_workers(spec) if ran else None)
     moved = draft.conditions.changed() or draft.status.get("phase") != situation.phase_before
@@ -167,6 +172,12 @@ def _after_the_end(situation: Situation, draft: Draft) -> Plan:
     """Nothing is created again, and what the status says of the end stays."""
     lifetime = (situation.job.get("spec") or {}).get("ttlSecondsAfterFinished")
     tidy(situation, draft, lifetime if isinstance(lifetime, int) else None)
+    spec = read_spec(situation)
+    changing = spec is not None and keep_or_not(situation, draft, spec.checkpoint, adopts=False)
+    if changing and draft.delete_job:
+        # The job goes only once its volume is sure to stay, or to go with it.
+        draft.delete_job = False
+        draft.look_again_in(BLOCKED_SECONDS)
     count_workers(situation, draft, None)
     return _finished(situation, draft)
 
@@ -190,8 +201,9 @@ def _finished(situation: Situation, draft: Draft) -> Plan:
         draft.look_again_in(0)
         draft.actions = [action for action in draft.actions if _goes_with_marks(action)]
         draft.events = [event for event in draft.events if event.reason not in _EVENTS_OF_CREATES]
-    if not draft.status_first:
-        # What comes after the status could be lost in a crash, and would not be done again.
+    if not draft.status_first and not draft.blocked:
+        # What comes after the status could be lost in a crash, and would not be done again; where something
+        # stands in the way, what is asked has not been done at all.
         draft.status["observedGeneration"] = situation.generation
     return draft.plan()
 

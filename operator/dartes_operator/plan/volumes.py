@@ -3,15 +3,19 @@
 An existing claim is used only where the job names it; two jobs never work on one.
 """
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Final
 
-from dartes.spec.job import JobSpec
+from dartes.spec.checkpoint import CheckpointSpec
+from dartes.spec.job import API_VERSION, KIND, JobSpec
 from dartes_operator.plan.conditions import Condition
 from dartes_operator.plan.lifecycle import refuse
 from dartes_operator.plan.situation import Draft, Situation
 from dartes_operator.plan.types import Create, Kind, Manifest, Patch
 from dartes_operator.resources.claim import claim, claim_name, is_owned, makes_claim
-from dartes_operator.resources.identity import JOB_UID_LABEL
+from dartes_operator.resources.identity import JOB_UID_LABEL, MANAGED_BY, MANAGED_BY_LABEL, Role
+
+API_GROUP: Final = API_VERSION.split("/", maxsplit=1)[0] + "/"
 
 
 def volume_ready(situation: Situation, draft: Draft, spec: JobSpec) -> bool:
@@ -49,8 +53,54 @@ def volume_ready(situation: Situation, draft: Draft, spec: JobSpec) -> bool:
             f"the volume claim {name} exists already, from another run; delete it to start afresh, set "
             f"spec.checkpoint.resumeFrom.claimName: {name} to go on from it, or give the job another name",
         )
-    _keep_or_not(situation, draft, spec, found)
     return True
+
+
+def keep_or_not(situation: Situation, draft: Draft, checkpoint: CheckpointSpec, *, adopts: bool) -> bool:
+    """Give the claim its owner, or take it off, as the policy says; true where that is still to be done.
+
+    Whether a claim outlives its job is whether it has an owner, and that may change at any time, after the
+    end as well. `adopts` says that the job may take over a claim that it goes on from: it then bears this
+    job's labels, so that the job that made it neither takes it along nor claims it back.
+    """
+    found, identity = situation.observed.claim, situation.identity
+    # A claim that the user made is the user's to delete.
+    if (
+        found is None
+        or found["metadata"].get("deletionTimestamp")
+        or checkpoint.volume.claim_name is not None
+    ):
+        return False
+    ours, owned = _is_of(found, identity.uid), is_owned(checkpoint)
+    if not ours and not (adopts and _may_adopt(situation, checkpoint, found)):
+        return False
+    if ours and (_controller(found) is not None) == owned:
+        return False
+    meta = found["metadata"]
+    others = [owner for owner in meta.get("ownerReferences") or () if not _is_job(owner)]
+    owners = [*others, identity.owner] if owned else others
+    changes: dict[str, Any] = {"uid": meta["uid"], "ownerReferences": owners or None}
+    if not ours:
+        changes["labels"] = identity.labels(Role.COORDINATOR.value)
+    # First, so that nothing that is refused later keeps it from being done.
+    draft.actions.insert(0, Patch(Kind.CLAIM, meta["name"], {"metadata": changes}))
+    return True
+
+
+def _may_adopt(situation: Situation, checkpoint: CheckpointSpec, found: Manifest) -> bool:
+    """Whether the claim is one that a job made, which this one goes on from and nobody else works on."""
+    owner = _controller(found)
+    labels = found["metadata"].get("labels") or {}
+    return (
+        checkpoint.resume_from is not None
+        and labels.get(MANAGED_BY_LABEL) == MANAGED_BY
+        and (owner is None or _is_job(owner))
+        and not situation.observed.claim_users
+    )
+
+
+def _is_job(owner: Mapping[str, Any]) -> bool:
+    return owner.get("kind") == KIND and str(owner.get("apiVersion", "")).startswith(API_GROUP)
 
 
 def _refuse(draft: Draft, message: str) -> bool:
@@ -68,18 +118,3 @@ def _is_of(found: Manifest, uid: str) -> bool:
 def _controller(found: Manifest) -> Any:
     owners = found["metadata"].get("ownerReferences") or ()
     return next((owner for owner in owners if owner.get("controller")), None)
-
-
-def _keep_or_not(situation: Situation, draft: Draft, spec: JobSpec, found: Manifest) -> None:
-    """Whether a claim outlives its job is whether it has an owner, and that may change at any time."""
-    meta = found["metadata"]
-    owned = is_owned(spec.checkpoint)
-    if (_controller(found) is not None) == owned:
-        return
-    others = [
-        owner for owner in meta.get("ownerReferences") or () if owner.get("uid") != situation.identity.uid
-    ]
-    owners = [*others, situation.identity.owner] if owned else others
-    draft.actions.append(
-        Patch(Kind.CLAIM, meta["name"], {"metadata": {"uid": meta["uid"], "ownerReferences": owners or None}})
-    )

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from dartes.spec.export import ExportSpec
 from dartes.spec.job import JobSpec
+from dartes.spec.roles import WorkersSpec
 from dartes.spec.source import Scheme, parse_source
 from dartes_operator.resources.cache import cache_env, cache_mounts
 from dartes_operator.resources.claim import claim_name
@@ -39,18 +40,6 @@ def export_pod(
     job: JobIdentity, spec: JobSpec, export: ExportSpec, image: str, defaults: PodDefaults
 ) -> dict[str, Any]:
     """The template of the export pod."""
-    workers, coordinator = spec.workers, spec.coordinator
-    placement = workers.model_copy(
-        update={
-            "node_selector": coordinator.node_selector,
-            "tolerations": coordinator.tolerations,
-            "affinity": coordinator.affinity,
-            "topology_spread_constraints": (),
-            "scheduler_name": coordinator.scheduler_name,
-            "service_account_name": workers.service_account_name or coordinator.service_account_name,
-            "resources": _without(workers.resources, workers.gpu_resource_name),
-        }
-    )
     destination = export.destination if _is_claim(export) else None
     parts = PodParts(
         role=Role.EXPORT,
@@ -76,12 +65,36 @@ def export_pod(
             *claim_mounts((spec.model.source,), writable=destination),
         ),
         requests=REQUESTS,
-        env=(*cache_env(), *_token(spec, export)),
+        env=_own_env(spec, export),
         env_from=() if export.secret_ref is None else ({"secretRef": {"name": export.secret_ref.name}},),
-        threads=workers.threads,
+        threads=spec.workers.threads,
         priority_class_name=spec.priority_class_name,
     )
-    return pod(job, parts, placement, defaults)
+    return pod(job, parts, export_placement(spec, export), defaults)
+
+
+def export_placement(spec: JobSpec, export: ExportSpec) -> WorkersSpec:
+    """What the export pod takes of the user's fields: the workers' furniture where the coordinator is."""
+    workers, coordinator = spec.workers, spec.coordinator
+    own = {entry["name"] for entry in _own_env(spec, export)}
+    return workers.model_copy(
+        update={
+            "node_selector": coordinator.node_selector,
+            "tolerations": coordinator.tolerations,
+            "affinity": coordinator.affinity,
+            "topology_spread_constraints": (),
+            "scheduler_name": coordinator.scheduler_name,
+            "service_account_name": workers.service_account_name or coordinator.service_account_name,
+            "resources": _without(workers.resources, workers.gpu_resource_name),
+            # A worker may have a token of its own where the export has the destination's.
+            "env": tuple(entry for entry in workers.env if entry.get("name") not in own),
+            "pod_template": {},
+        }
+    )
+
+
+def _own_env(spec: JobSpec, export: ExportSpec) -> tuple[Mapping[str, Any], ...]:
+    return (*cache_env(), *_token(spec, export))
 
 
 def _is_claim(export: ExportSpec) -> bool:

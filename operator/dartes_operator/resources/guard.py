@@ -9,7 +9,14 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from dartes.spec.roles import PodPlacement
-from dartes_operator.resources.guard_security import container_security, pod_security
+from dartes_operator.resources.guard_secrets import environment_secrets
+from dartes_operator.resources.guard_security import (
+    annotation_security,
+    call_problems,
+    container_security,
+    pod_security,
+    restart_rule_problems,
+)
 from dartes_operator.resources.guard_volumes import mount_problems, volume_problems
 from dartes_operator.resources.identity import QUEUE_LABEL, Role
 from dartes_operator.resources.ports import GRPC_PORT, HTTP_PORT
@@ -30,6 +37,8 @@ _FIXED_CONTAINER: Final = {
     "livenessProbe": "dartes sets it",
     "readinessProbe": "dartes sets it",
     "startupProbe": "dartes sets it",
+    "restartPolicy": "the operator itself starts pods again",
+    "restartPolicyRules": "the operator itself starts pods again",
     "terminationMessagePath": "the operator reads it",
     "terminationMessagePolicy": "the operator reads it",
 }
@@ -41,13 +50,12 @@ class Ours:
     """What the rendered pod has already, by name."""
 
     role: Role
-    secrets: frozenset[str]
     env: frozenset[str]
     volumes: frozenset[str]
     paths: tuple[str, ...]
 
 
-def ours_of(pod: Mapping[str, Any], given: PodPlacement, role: Role, secrets: Sequence[str]) -> Ours:
+def ours_of(pod: Mapping[str, Any], given: PodPlacement, role: Role) -> Ours:
     """What is dartes' own in a rendered pod: all of it but what the user's fields put there."""
     container = pod["spec"]["containers"][0]
     # The pod was rendered with the user's entries last; what stands before them is ours.
@@ -56,7 +64,6 @@ def ours_of(pod: Mapping[str, Any], given: PodPlacement, role: Role, secrets: Se
     volumes = pod["spec"]["volumes"][: len(pod["spec"]["volumes"]) - len(given.volumes)]
     return Ours(
         role=role,
-        secrets=frozenset(secrets),
         env=frozenset(entry["name"] for entry in env),
         volumes=frozenset(volume["name"] for volume in volumes),
         paths=tuple(mount["mountPath"] for mount in mounts),
@@ -72,7 +79,8 @@ def _problems(given: PodPlacement, ours: Ours, path: str) -> Iterator[str]:
     yield from _meta_problems(given.labels, f"{path}.labels")
     yield from _meta_problems(given.annotations, f"{path}.annotations")
     yield from _env_problems(list(given.env), ours, f"{path}.env")
-    yield from volume_problems(list(given.volumes), ours.volumes, ours.secrets, f"{path}.volumes")
+    yield from environment_secrets(list(given.env), list(given.env_from), path)
+    yield from volume_problems(list(given.volumes), ours.volumes, f"{path}.volumes")
     yield from mount_problems(list(given.volume_mounts), ours.volumes, ours.paths, f"{path}.volumeMounts")
     if given.pod_template:
         yield from _template_problems(given.pod_template, given, ours, f"{path}.podTemplate")
@@ -102,7 +110,7 @@ def _template_problems(
         yield f"{inner}.automountServiceAccountToken: not allowed; no training pod holds an API token"
     yield from pod_security(spec, inner)
     named = ours.volumes | {str(volume.get("name")) for volume in given.volumes}
-    yield from volume_problems(spec.get("volumes"), named, ours.secrets, f"{inner}.volumes")
+    yield from volume_problems(spec.get("volumes"), named, f"{inner}.volumes")
     yield from _containers(spec.get("containers"), ours, f"{inner}.containers", main=True)
     yield from _containers(spec.get("initContainers"), ours, f"{inner}.initContainers", main=False)
 
@@ -130,7 +138,13 @@ def _containers(value: Any, ours: Ours, path: str, *, main: bool) -> Iterator[st
             yield from _env_problems(container.get("env"), ours, f"{where}.env")
         elif name in set(Role):
             yield f"{where}.name: {name!r} is a name of dartes' own; choose another"
+        else:
+            yield from restart_rule_problems(
+                container.get("restartPolicyRules"), f"{where}.restartPolicyRules"
+            )
+        yield from environment_secrets(container.get("env"), container.get("envFrom"), where)
         yield from container_security(container, where)
+        yield from call_problems(container, where)
         yield from _port_problems(container.get("ports"), f"{where}.ports")
         own = ours.volumes if name == ours.role.value else ours.volumes - {"cache", "tmp", "shm"}
         paths = ours.paths if name == ours.role.value else ()
@@ -148,6 +162,7 @@ def _meta_problems(value: Any, path: str) -> Iterator[str]:
             yield f"{path}[{key}]: not allowed; {' and '.join(_OUR_PREFIXES)} are dartes' own"
         elif key == QUEUE_LABEL:
             yield f"{path}[{key}]: not allowed; use spec.queueName"
+        yield from annotation_security(key, f"{path}[{key}]")
         if not isinstance(text, str):
             yield f"{path}[{key}]: not a text; put it in quotes"
 

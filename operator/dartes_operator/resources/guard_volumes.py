@@ -1,7 +1,10 @@
 """The guard's part on volumes: kinds that reach the node or the API server, and what is ours."""
 
+import posixpath
 from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Any, Final
+
+from dartes_operator.resources.guard_secrets import secret_problems
 
 # What PodSecurity `restricted` lets in, and images (which it lets in too).
 _KINDS: Final = (
@@ -13,8 +16,8 @@ _PROJECTED_CREDENTIALS: Final = ("serviceAccountToken", "podCertificate")
 _SHARED_PATHS: Final = ("/tmp",)
 
 
-def volume_problems(value: Any, ours: Set[str], secrets: Set[str], path: str) -> Iterator[str]:
-    """Yield what is refused in a list of volumes; `ours` are names taken, `secrets` the job's TLS Secrets."""
+def volume_problems(value: Any, ours: Set[str], path: str) -> Iterator[str]:
+    """Yield what is refused in a list of volumes; `ours` are names taken."""
     for where, volume in _entries(value, path):
         if volume is None:
             yield where
@@ -31,9 +34,13 @@ def volume_problems(value: Any, ours: Set[str], secrets: Set[str], path: str) ->
             if kind not in _KINDS:
                 yield f"{where}.{kind}: not allowed; allowed: {', '.join(_KINDS)}"
             elif kind == "secret":
-                yield from _secret_problems(source, "secretName", secrets, f"{where}.secret")
+                yield from _named_secret(source, "secretName", f"{where}.secret")
+            elif kind == "csi" and isinstance(source, Mapping):
+                # The driver is given what is in it.
+                given = source.get("nodePublishSecretRef")
+                yield from _named_secret(given, "name", f"{where}.csi.nodePublishSecretRef")
             elif kind == "projected":
-                yield from _projected_problems(source, secrets, f"{where}.projected.sources")
+                yield from _projected_problems(source, f"{where}.projected.sources")
 
 
 def mount_problems(value: Any, ours: Set[str], paths: Sequence[str], path: str) -> Iterator[str]:
@@ -48,19 +55,23 @@ def mount_problems(value: Any, ours: Set[str], paths: Sequence[str], path: str) 
             continue
         if name in ours:
             yield f"{where}.name: {name!r} is a volume of dartes' own; it can't be mounted elsewhere"
+        if ".." in at.split("/"):
+            yield f"{where}.mountPath: {at} is not allowed; write the path without '..'"
+            continue
         taken = next((own for own in paths if _overlap(at, own)), None)
         if taken is not None:
             yield f"{where}.mountPath: {at} would cover or enter {taken}, which is dartes' own"
 
 
 def _overlap(theirs: str, own: str) -> bool:
-    theirs = "/" + theirs.strip("/")
+    # As the container sees it: from the root, without doubled slashes and single dots.
+    theirs = posixpath.normpath("/" + theirs.strip("/"))
     if theirs == own or theirs == "/" or own.startswith(f"{theirs}/"):
         return True
     return own not in _SHARED_PATHS and theirs.startswith(f"{own}/")
 
 
-def _projected_problems(source: Any, secrets: Set[str], path: str) -> Iterator[str]:
+def _projected_problems(source: Any, path: str) -> Iterator[str]:
     inner = source.get("sources") if isinstance(source, Mapping) else None
     for where, entry in _entries(inner, path):
         if entry is None:
@@ -70,12 +81,12 @@ def _projected_problems(source: Any, secrets: Set[str], path: str) -> Iterator[s
             if kind in entry:
                 yield f"{where}.{kind}: not allowed; no training pod holds a credential of the API server"
         if "secret" in entry:
-            yield from _secret_problems(entry["secret"], "name", secrets, f"{where}.secret")
+            yield from _named_secret(entry["secret"], "name", f"{where}.secret")
 
 
-def _secret_problems(source: Any, key: str, secrets: Set[str], path: str) -> Iterator[str]:
-    if isinstance(source, Mapping) and source.get(key) in secrets:
-        yield f"{path}.{key}: {source[key]} is the job's own and is mounted where it belongs"
+def _named_secret(source: Any, key: str, path: str) -> Iterator[str]:
+    if isinstance(source, Mapping):
+        yield from secret_problems(source.get(key), f"{path}.{key}")
 
 
 def _entries(value: Any, path: str) -> Iterator[tuple[str, Mapping[str, Any] | None]]:

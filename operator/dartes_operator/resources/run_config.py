@@ -15,9 +15,10 @@ from dartes.spec.export import ExportSpec
 from dartes.spec.job import DartESJob, JobSpec
 from dartes.spec.roles import EngineKind, PodPlacement
 from dartes_operator.resources.coordinator import coordinator_pod
-from dartes_operator.resources.export import export_pod
-from dartes_operator.resources.guard import Ours, ours_of, problems
-from dartes_operator.resources.identity import RUN_COMPONENT, JobIdentity, Role, TlsRole
+from dartes_operator.resources.export import export_placement, export_pod
+from dartes_operator.resources.guard import ours_of, problems
+from dartes_operator.resources.guard_secrets import export_secrets, source_secrets
+from dartes_operator.resources.identity import RUN_COMPONENT, JobIdentity, Role
 from dartes_operator.resources.merge import merge_under
 from dartes_operator.resources.pod import PodDefaults
 from dartes_operator.resources.worker import worker_pod
@@ -25,6 +26,8 @@ from dartes_operator.resources.worker import worker_pod
 JOB_KEY: Final = "job.yaml"
 PODS_KEY: Final = "pods.json"
 IMAGES_KEY: Final = "images.json"
+# Enough that nobody finds other data of the same hash: the hash is all that tells a run's ConfigMap apart.
+HASH_DIGITS: Final = 32
 
 
 @dataclass(frozen=True)
@@ -73,19 +76,27 @@ def render(
     used = images_of(spec, images)
     coordinator = coordinator_pod(identity, spec, used["coordinator"], defaults)
     worker = worker_pod(identity, spec, used["worker"], defaults)
-    secrets = tuple(identity.tls_secret(role) for role in TlsRole)
-    found = (
-        *_checked(coordinator, spec.coordinator, Role.COORDINATOR, secrets, "spec.coordinator"),
-        *_checked(worker, spec.workers, Role.WORKER, secrets, "spec.workers"),
-    )
+    found = [
+        *_checked(coordinator, spec.coordinator, Role.COORDINATOR, "spec.coordinator"),
+        *_checked(worker, spec.workers, Role.WORKER, "spec.workers"),
+        *source_secrets(spec),
+    ]
+    export = None
+    if spec.export is not None:
+        export = export_pod(identity, spec, spec.export, used["worker"], defaults)
+        # Now and not after the training; but what the worker's check has named is named once.
+        named = {_path(problem) for problem in found}
+        found += [
+            problem for problem in _checked_export(export, spec, spec.export) if _path(problem) not in named
+        ]
     if found:
-        raise PodTemplateError(found)
+        raise PodTemplateError(tuple(found))
     pods = {
         "coordinator": merge_under(coordinator, spec.coordinator.pod_template),
         "worker": merge_under(worker, spec.workers.pod_template),
     }
-    if spec.export is not None:
-        pods["export"] = export_pod(identity, spec, spec.export, used["worker"], defaults)
+    if export is not None:
+        pods["export"] = export
     data = {JOB_KEY: dump_job(job), PODS_KEY: _json(pods), IMAGES_KEY: _json(used)}
     template_hash = hash_of(data)
     run = Run(template_hash, data[JOB_KEY], pods, used)
@@ -121,22 +132,44 @@ def read(config_map: Mapping[str, Any]) -> Run | None:
 def export_template(
     run: Run, identity: JobIdentity, pinned: JobSpec, export: ExportSpec, defaults: PodDefaults
 ) -> Mapping[str, Any]:
-    """The export pod's template: pinned, or, where `spec.export` changed since, another of the same run."""
+    """The export pod's template: pinned, or, where `spec.export` changed since, another of the same run.
+
+    Raises
+    ------
+    PodTemplateError
+        The guard refuses what the changed `spec.export` asks for.
+    """
     if pinned.export == export and Role.EXPORT.value in run.pods:
         return run.template(Role.EXPORT)
-    return export_pod(identity, pinned, export, run.images["worker"], defaults)
+    template = export_pod(identity, pinned, export, run.images["worker"], defaults)
+    found = _checked_export(template, pinned, export)
+    if found:
+        raise PodTemplateError(found)
+    return template
 
 
 def hash_of(data: Mapping[str, str]) -> str:
-    """The first ten hex digits of the SHA-256 of the data as canonical JSON."""
-    return hashlib.sha256(_json(data).encode()).hexdigest()[:10]
+    """The first 32 hex digits of the SHA-256 of the data as canonical JSON."""
+    return hashlib.sha256(_json(data).encode()).hexdigest()[:HASH_DIGITS]
 
 
-def _checked(
-    pod: Mapping[str, Any], given: PodPlacement, role: Role, secrets: tuple[str, ...], path: str
-) -> tuple[str, ...]:
-    ours: Ours = ours_of(pod, given, role, secrets)
-    return problems(given, ours, path)
+def _checked(pod: Mapping[str, Any], given: PodPlacement, role: Role, path: str) -> tuple[str, ...]:
+    return problems(given, ours_of(pod, given, role), path)
+
+
+def _checked_export(pod: Mapping[str, Any], spec: JobSpec, export: ExportSpec) -> tuple[str, ...]:
+    placement = export_placement(spec, export)
+    ours = ours_of(pod, placement, Role.EXPORT)
+    # Its environment is a part of the workers', which the worker's check has seen whole.
+    found = problems(placement.model_copy(update={"env": ()}), ours, "spec.workers")
+    return (
+        *export_secrets(export),
+        *(f"{problem} (the export pod takes this from spec.workers too)" for problem in found),
+    )
+
+
+def _path(problem: str) -> str:
+    return problem.partition(": ")[0]
 
 
 def _json(value: Any) -> str:

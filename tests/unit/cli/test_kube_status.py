@@ -198,6 +198,11 @@ def test_a_job_that_nobody_looks_at_points_to_the_operator() -> None:
     assert "the operator has not looked at the job" in said
     behind = lines({**RUNNING, "observedGeneration": 1}, metadata={"generation": 2})
     assert "has not looked at the newest change" in behind
+    blocked = [
+        {"type": "ResourcesReady", "status": "False", "reason": "VolumeExists", "observedGeneration": 2}
+    ]
+    held_up = {**RUNNING, "observedGeneration": 1, "conditions": blocked}
+    assert "has not looked at" not in lines(held_up, metadata={"generation": 2}), "its conditions say it has"
     off = lines({}, metadata={"annotations": {"dartes.dev/reconcile": "disabled"}})
     assert "remove the annotation" in off
     other = lines({}, spec={"managedBy": "kueue.x-k8s.io/multikueue"})

@@ -142,6 +142,7 @@ def test_workers_leave_the_room_in_a_quota_to_the_coordinator() -> None:
     worker, coordinator = outcome.refused
     assert coordinator.message == QUOTA
     assert worker.action == Create(pod(0)), "nobody is told that workers were made"
+    assert outcome.tried == (Create(COORDINATOR), Create(pod(0)))
     assert worker.message == f"not made, since sums-coordinator was refused: {QUOTA}"
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from dartes_operator.plan.types import Create, Patch
+from dartes_operator.plan.types import Create, Patch, Trouble
 
 from .kit import FINAL_WORDS, UID, Cluster, job, running
 
@@ -205,12 +205,14 @@ def test_a_claim_that_a_run_goes_on_from_is_no_longer_the_first_jobs(policy: str
 def test_a_claim_is_not_adopted_before_the_job_starts_nor_after_its_end() -> None:
     resume = {"resumeFrom": {"claimName": CLAIM[1]}, "retentionPolicy": "Delete"}
     waiting = Cluster(job(suspend=True, checkpoint=resume))
+    refused = Cluster(job(checkpoint=resume))
+    refused.refuse = {"Pod/": (Trouble.INVALID, "words")}
     ended = Cluster(job(checkpoint=resume))
     ended.settle()
     ended.start_all()
     ended.settle()
     _failed(ended)
-    for cluster in (waiting, ended):
+    for cluster in (waiting, refused, ended):
         _retained(cluster, uid="yet-another")
         cluster.settle()
         assert _owner(cluster) is None

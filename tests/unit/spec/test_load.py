@@ -350,8 +350,7 @@ def test_whatever_stands_in_a_field_the_job_loads_or_says_where_it_is_wrong(path
 
 @pytest.mark.parametrize("bad", ["../x", "Mine", "a/b", ".", "..", "-a", "a\n"])
 def test_a_name_of_an_object_is_refused_where_it_can_be_none(bad: str) -> None:
-    job = read_yaml(JOB).value
-    assert isinstance(job, dict)
+    job: Any = read_yaml(JOB).value
     job["spec"]["checkpoint"] = {"volume": {"claimName": bad}}
     with pytest.raises(InvalidJobError) as caught:
         parse_job_text(write_yaml(job), "job.yaml", Path())
@@ -361,7 +360,6 @@ def test_a_name_of_an_object_is_refused_where_it_can_be_none(bad: str) -> None:
 
 @pytest.mark.parametrize("good", ["a", "a.b-c", "0", "team.example.com"])
 def test_a_name_of_an_object_may_have_dots_and_digits(good: str) -> None:
-    job = read_yaml(JOB).value
-    assert isinstance(job, dict)
+    job: Any = read_yaml(JOB).value
     job["spec"]["checkpoint"] = {"volume": {"claimName": good}}
     parse_job_text(write_yaml(job), "job.yaml", Path())

@@ -14,6 +14,7 @@ from dartes_worker.agent import ServedWeightsError
 from dartes_worker.engines.base import Segment, ServedValues
 from dartes_worker.master import MasterWeights
 from dartes_worker.setup import Equipment
+from dartes_worker.snapshots import snapshot_path
 
 from . import scripted
 from .scripted import (
@@ -157,6 +158,18 @@ def test_a_snapshot_is_written_and_reported(equipment: Equipment, tmp_path: Path
     assert (lease_id, iteration, written.iteration) == ("1-7", 2, 2)
     assert written.row_hash == result.row_hash == HASHES[1]
     assert written.digest == result.digest == digest_after(equipment, 2)
+
+
+def test_a_late_snapshot_leaves_later_ones_that_the_coordinator_knows(
+    equipment: Equipment, tmp_path: Path
+) -> None:
+    client = ScriptedClient(apply(2), snapshot("1-7", 2), DONE)
+    known, lost = (snapshot_path(tmp_path, iteration) for iteration in (3, 4))
+    known.touch()
+    lost.touch()
+    client.snapshots = [wire.SnapshotInfo(iteration=3, row_hash=HASHES[2], file=known.name)]
+    agent_of(client, equipment, tmp_path).run()
+    assert sorted(path.name for path in tmp_path.iterdir()) == [snapshot_path(tmp_path, 2).name, known.name]
 
 
 def test_a_full_disk_under_a_snapshot_is_worth_another_try(

@@ -209,8 +209,14 @@ def _unseen(job: Manifest, conditions: Sequence[object], old: float | None) -> I
     if managed not in (None, "dartes.dev/operator"):
         yield f"spec.managedBy is {managed!r}: that controller acts on this job, not the operator of DART-ES"
         return
-    seen, wanted = at(job, "status", "observedGeneration"), at(job, "metadata", "generation")
-    behind = isinstance(wanted, int) and isinstance(seen, int) and seen < wanted
+    wanted = at(job, "metadata", "generation")
+    # What stands in a job's way keeps the status' own number back; its conditions say that it was looked at.
+    seen = [
+        number
+        for part in (at(job, "status"), *conditions)
+        if isinstance(part, Mapping) and isinstance(number := part.get("observedGeneration"), int)
+    ]
+    behind = isinstance(wanted, int) and bool(seen) and max(seen) < wanted
     if (not conditions or behind) and (old or 0) > 15:
         what = "the newest change of the job" if behind else "the job"
         yield (
