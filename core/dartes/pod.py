@@ -67,7 +67,10 @@ def outermost(body: Callable[[], int]) -> int:
     is logged instead.
     """
     try:
-        return body()
+        try:
+            return body()
+        finally:
+            log.info("%s: %.2f", FAREWELL, sum(os.times()[:4]))  # before an error, which is to stand last
     except DartesError as error:
         log.error("%s", error)
         last_words(str(error))
@@ -78,8 +81,6 @@ def outermost(body: Callable[[], int]) -> int:
             raise
         log.critical("%s: %s", type(error).__name__, error, exc_info=error)
         return ExitCode.BUG
-    finally:
-        log.info("%s: %.2f", FAREWELL, sum(os.times()[:4]))
 
 
 class Leaving:

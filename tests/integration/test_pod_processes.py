@@ -14,6 +14,7 @@ import psutil
 import pytest
 
 from dartes.errors import ExitCode
+from dartes.pod import FAREWELL
 from dartes.state import RunFolder, RunReader
 
 from ..waiting import until
@@ -269,7 +270,9 @@ def test_a_worker_that_leaves_finishes_its_lease_first(team: Namespace) -> None:
     until(lambda: worker.get("/healthz")[0] == 200, "it is still there")
     hold.open()
     assert worker.ends_with() == ExitCode.DRAINED
-    assert worker.lines()[-1]["message"] == "drained"
+    drained, farewell = worker.lines()[-2:]
+    assert drained["message"] == "drained"
+    assert farewell["message"].startswith(FAREWELL)
     reissued = [line for line in coordinator.lines() if "handed out again" in line["message"]]
     assert reissued == [], "what it held was reported"
 
