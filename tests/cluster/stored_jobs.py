@@ -90,7 +90,17 @@ def apply_definition(api: client.ApiClient) -> None:
         status = json.loads(answer.data).get("status", {})
         return any(c["type"] == "Established" and c["status"] == "True" for c in status.get("conditions", ()))
 
-    until(established, f"{CRD_NAME} is served", 20)
+    def served() -> bool:
+        # The paths come a moment after the condition.
+        try:
+            client.CustomObjectsApi(api).list_cluster_custom_object(GROUP, VERSION, PLURAL, limit=1)
+        except ApiException as error:
+            if error.status != 404:
+                raise
+            return False
+        return True
+
+    until(lambda: established() and served(), f"{CRD_NAME} is served", 30)
 
 
 class Jobs:

@@ -87,8 +87,8 @@ def test_the_model_is_that_of_dartes_export_and_a_second_attempt_finds_it(
         }
     export_run(RunFolder(pod.run_dir), tmp_path / "here", None, None)
     assert files(pod.claims / "models" / "runs" / "job") == files(tmp_path / "here")
-    lines = [json.loads(line)["message"] for line in pod.log.splitlines()]
-    assert any("stood there already" in line for line in lines)
+    lines = [json.loads(line) for line in pod.log.splitlines()]
+    assert any("stood there already" in line["message"] for line in lines)
     assert {"job", "pod", "time", "level"} <= set(lines[-1])
     assert files_with_times(pod.run_dir) == before, "the run folder is only read"
 
