@@ -87,8 +87,8 @@ def apply_definition(api: client.ApiClient) -> None:
 
     def established() -> bool:
         answer = extensions.read_custom_resource_definition(CRD_NAME, _preload_content=False)
-        status = json.loads(answer.data).get("status", {})
-        return any(c["type"] == "Established" and c["status"] == "True" for c in status.get("conditions") or ())
+        conditions = json.loads(answer.data).get("status", {}).get("conditions") or ()
+        return any(c["type"] == "Established" and c["status"] == "True" for c in conditions)
 
     def served() -> bool:
         # The paths come a moment after the condition.
