@@ -10,6 +10,7 @@ Usage: python -m bench.cluster_overhead [--pairs N] [--iterations N]
 
 import argparse
 import statistics
+import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass
@@ -52,19 +53,27 @@ def clustered(release: Release, iterations: int) -> Measured:
     with namespace_of(release.cluster, "bench-overhead") as namespace:
         spec = spec_of(es__iterations=iterations, evaluation={"sets": []})
         job = Job.create(release.api, namespace, "overhead", spec)
+        pods = [*job.wait_ready("coordinator", 1), *job.wait_ready("worker", WORKERS)]
+        # Followed from here on: workers may be gone with their logs soon after the end.
+        following = [
+            subprocess.Popen(
+                [*release.kubectl_command, "logs", "-f", pod["metadata"]["name"], "-n", namespace],
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+            for pod in pods
+        ]
         job.wait_complete()
-        rows = committed(release, job)
-        logs = "".join(
-            release.kubectl("logs", pod["metadata"]["name"], "-n", namespace)
-            for role in ("coordinator", "worker")
-            for pod in job.pods(role)
+        coordinator, *workers = (process.communicate(timeout=60)[0] for process in following)
+        return Measured(
+            statistics.median(committed(coordinator)[1:]),
+            cpu_seconds("".join([coordinator, *workers])),
+            str(last_words(job)["journalHash"]),
         )
-        return Measured(statistics.median(rows[1:]), cpu_seconds(logs), str(last_words(job)["journalHash"]))
 
 
-def committed(release: Release, job: Job) -> list[float]:
+def committed(text: str) -> list[float]:
     """Seconds of each iteration, from the coordinator's log."""
-    text = release.kubectl("logs", f"{job.name}-coordinator", "-n", job.namespace)
     lines = [line for line in log_lines(text) if line["message"].startswith("iteration ")]
     return [float(line["message"].rpartition(" in ")[2].removesuffix(" s")) for line in lines]
 
