@@ -4,7 +4,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-python="$PWD/.venv/bin/python"
+python=.venv/bin/python
 export PATH="$PWD/.venv/bin:$PATH"
 output=runs/demo-cluster
 
