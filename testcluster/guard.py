@@ -105,6 +105,9 @@ def parse_tables(listing: str) -> tuple[Table, ...]:
     )
 
 
+_DEAD: Final = ([], ["Z"], ["X"])
+
+
 def parse_routes(listing: str) -> tuple[Route, ...]:
     """Routes of `ip -j route`."""
     return tuple(Route(entry["dst"], entry.get("dev", "")) for entry in json.loads(listing or "[]"))
@@ -115,15 +118,16 @@ def this_boot() -> str:
     return read(BOOT_ID).strip()
 
 
+def kubelets(proc: Path) -> list[int]:
+    """Pids of the processes named `kubelet` that run; one that has died and is only not buried does not."""
+    named = (p for p in proc.iterdir() if p.name.isdigit() and read(p / "comm").strip() == "kubelet")
+    return sorted(int(p.name) for p in named if read(p / "stat").rpartition(")")[2].split()[:1] not in _DEAD)
+
+
 def look(paths: Paths, cgroups: Cgroups) -> Facts:
     """The facts as they are now."""
-    kubelets = [
-        int(folder.name)
-        for folder in Path("/proc").iterdir()
-        if folder.name.isdigit() and read(folder / "comm").strip() == "kubelet"
-    ]
     return Facts(
-        foreign_kubelets=tuple(pid for pid in sorted(kubelets) if not cgroups.holds(pid)),
+        foreign_kubelets=tuple(pid for pid in kubelets(Path("/proc")) if not cgroups.holds(pid)),
         tables=parse_tables(attempt(["nft", "-j", "list", "tables"]).stdout),
         ours_was_up=is_ours(read(paths.marker), this_boot()) or cgroups.exists(),
         routes=parse_routes(attempt(["ip", "-j", "route"]).stdout),

@@ -1,6 +1,7 @@
 """Where the test cluster may start, and which tables are its own to delete."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -9,6 +10,7 @@ from testcluster.guard import (
     Route,
     Table,
     is_ours,
+    kubelets,
     parse_routes,
     parse_tables,
     refusal,
@@ -80,3 +82,15 @@ def test_routes_are_read_from_what_ip_prints() -> None:
         '[{"dst": "default", "dev": "eth0", "flags": []}, {"type": "unreachable", "dst": "198.51.100.0/24"}]'
     )
     assert parse_routes(listing) == (Route("default", "eth0"), Route("198.51.100.0/24", ""))
+
+
+def test_a_dead_kubelet_that_nobody_has_buried_yet_hinders_nothing(tmp_path: Path) -> None:
+    for pid, name, state in ((7, "kubelet", "S"), (8, "kubelet", "Z"), (9, "bash", "S")):
+        folder = tmp_path / str(pid)
+        folder.mkdir()
+        (folder / "comm").write_text(f"{name}\n")
+        (folder / "stat").write_text(f"{pid} ({name}) {state} 1 1")
+    gone = tmp_path / "10"
+    gone.mkdir()
+    (gone / "comm").write_text("kubelet\n")
+    assert kubelets(tmp_path) == [7]
