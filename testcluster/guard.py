@@ -105,7 +105,7 @@ def parse_tables(listing: str) -> tuple[Table, ...]:
     )
 
 
-_DEAD: Final = ([], ["Z"], ["X"])
+_DEAD: Final[tuple[list[str], ...]] = ([], ["Z"], ["X"])
 
 
 def parse_routes(listing: str) -> tuple[Route, ...]:
