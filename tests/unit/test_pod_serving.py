@@ -15,6 +15,8 @@ from dartes.serving import CONNECTIONS, REQUEST_SECONDS, HttpServer, parse_addre
 
 from ..waiting import until
 
+pytestmark = pytest.mark.slow  # not for `make test-fast`
+
 TIMEOUT = 20.0
 
 

@@ -9,6 +9,8 @@ from dartes import __version__
 
 from .rendering import CHART, Object, helm, refusal, render, strict_documents
 
+pytestmark = pytest.mark.slow  # not for `make test-fast`
+
 DIGEST = "sha256:" + "ab" * 32
 
 

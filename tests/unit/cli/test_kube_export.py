@@ -21,6 +21,8 @@ from dartes.state import RunFolder
 from ...waiting import until
 from .kube_kit import FakeKubectl, job, listing, pinned_pod, pod, run_config_map
 
+pytestmark = pytest.mark.slow  # not for `make test-fast`
+
 BUNDLE = [sys.executable, "-m", "dartes.cli.kube.bundle", "--run-dir"]
 
 

@@ -13,6 +13,8 @@ from dartes.errors import ConfigurationError, DartesError, TransientError
 
 from .kube_kit import FakeKubectl
 
+pytestmark = pytest.mark.slow  # not for `make test-fast`
+
 COMMANDS = ("status", "logs", "export")
 
 

@@ -22,6 +22,8 @@ from dartes.errors import ConfigurationError, TransientError
 from ...waiting import until
 from .models import ROW_HASH, Builder
 
+pytestmark = pytest.mark.slow  # not for `make test-fast`
+
 URI = "s3://models/runs/a"
 
 

@@ -20,6 +20,8 @@ from dartes.spec.source import SOURCE_ERROR
 from .conftest import changed
 from .structural_kit import Node, complaints, defaulted, nodes
 
+pytestmark = pytest.mark.slow  # not for `make test-fast`
+
 DEFINITION: Any = definition()
 SCHEMA: Node = DEFINITION["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
 CORE = tuple(f".{entry.text}" for entry in entry_paths().values() if CORE_TYPE_KEY in entry.schema)
