@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from .jobs import Job, spec_of, until
+from .jobs import Job, manifest, spec_of, until
+from .reference import Reference, assert_same_end, run_locally
 from .release import Release
 
 
@@ -25,8 +26,14 @@ def small(**changes: Any) -> dict[str, Any]:
     )
 
 
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Reference:
+    """The small job without a cluster: neither its name nor where its pods go decides anything."""
+    return run_locally(manifest("small", "default", small()), tmp_path_factory.mktemp("reference") / "small")
+
+
 def test_an_image_that_cannot_be_pulled_is_named_and_healed_while_suspended(
-    release: Release, namespace: str
+    release: Release, namespace: str, undisturbed: Reference
 ) -> None:
     job = Job.create(release.api, namespace, "no-image", small(workers__image="dartes/worker:there-is-none"))
     condition = job.wait_condition("WorkersReady", "False", "ImagePullBackOff", seconds=90)
@@ -36,10 +43,11 @@ def test_an_image_that_cannot_be_pulled_is_named_and_healed_while_suspended(
     job.wait_condition("Suspended", seconds=60)
     job.patch({"suspend": False, "workers": {"image": None}})
     job.wait_complete()
+    assert_same_end(job, undisturbed)
 
 
 def test_an_unschedulable_worker_shows_the_schedulers_words_and_starts_when_there_is_room(
-    release: Release, namespace: str
+    release: Release, namespace: str, undisturbed: Reference
 ) -> None:
     spec = small(workers__gpusPerWorker=1, workers__gpuResourceName="example.com/accelerator")
     job = Job.create(release.api, namespace, "no-gpu", spec)
@@ -49,12 +57,13 @@ def test_an_unschedulable_worker_shows_the_schedulers_words_and_starts_when_ther
     release.advertise("example.com/accelerator", 1)
     try:
         job.wait_complete()
+        assert_same_end(job, undisturbed)
     finally:
         release.advertise("example.com/accelerator", 0)
 
 
 def test_a_missing_secret_is_named_and_the_job_heals_when_it_appears(
-    release: Release, namespace: str
+    release: Release, namespace: str, undisturbed: Reference
 ) -> None:
     spec = small(workers__envFrom=[{"secretRef": {"name": "storage-keys"}}])
     job = Job.create(release.api, namespace, "no-secret", spec)
@@ -65,6 +74,7 @@ def test_a_missing_secret_is_named_and_the_job_heals_when_it_appears(
         "create", "secret", "generic", "storage-keys", "--from-literal=KEY=value", "-n", namespace
     )
     job.wait_complete()
+    assert_same_end(job, undisturbed)
     assert job.condition("ResourcesReady")["status"] == "True"
 
 
