@@ -4,20 +4,35 @@
 #     docker build --target coordinator --build-arg VERSION=0.1.0 -t dartes/coordinator:0.1.0 .
 #
 # Packages come first and the project's own source last, so that a change of source remakes small layers
-# only. Packages are those of requirements/*.lock, checked by hash; wheels only, so nothing is compiled
-# while an image is made. docs/images.md tells how to build without a registry of images.
+# only. Packages are those of requirements/*.lock, checked by hash; wheels only, but for the four of
+# requirements/sdists.lock, which are built in a stage of their own. docs/images.md tells how to build without
+# a registry of images.
 
 # Any Debian or Ubuntu with python3 (3.11 or newer), its venv module and ca-certificates serves.
 ARG BASE_IMAGE=docker.io/library/python:3.11-slim-bookworm
 ARG CUDA_IMAGE=docker.io/nvidia/cuda:13.0.1-base-ubuntu24.04
 
 
-# What builds the project's wheel: in no image.
+# What builds wheels: in no image.
 # hadolint ignore=DL3006
 FROM ${BASE_IMAGE} AS tools
 COPY requirements/build.lock /tools/requirements.lock
 RUN python3 -m venv /tools \
     && /tools/bin/pip install --quiet --no-cache-dir --require-hashes --no-deps -r /tools/requirements.lock
+
+
+# The few packages that come as source only, one of them in C: the one compiler but worker-vllm's, in no image.
+FROM tools AS sdists
+# hadolint ignore=DL3008
+RUN apt-get update \
+    && apt-get install --yes --no-install-recommends gcc libc6-dev python3-dev \
+    && rm -rf /var/lib/apt/lists/*
+COPY requirements/sdists.lock /tools/sdists.lock
+RUN /tools/bin/pip wheel --quiet --no-cache-dir --no-binary :all: --no-build-isolation --no-deps \
+        --require-hashes --wheel-dir /wheels -r /tools/sdists.lock \
+    && python3 -m venv --without-pip /opt/dartes \
+    && /tools/bin/pip --python /opt/dartes/bin/python install --quiet --no-index --no-deps --no-compile \
+        /wheels/*.whl
 
 
 # The project's own files as they lie in every image. All have one time of change: the index of the
@@ -76,12 +91,16 @@ WORKDIR /tmp
 CMD ["python", "-m", "dartes_operator"]
 
 
+# Packages' own tests are left out here and below: they would be a tenth of what is in the image.
 FROM runtime AS coordinator-packages
 COPY requirements/coordinator.lock /opt/dartes/requirements.lock
+COPY requirements/sdists.lock /opt/dartes/sdists.lock
+COPY --from=sdists /opt/dartes/lib /opt/dartes/lib
 RUN python3 -m venv /tmp/installer \
     && /tmp/installer/bin/pip --python /opt/dartes/bin/python install --quiet --no-cache-dir --no-compile \
         --only-binary :all: --require-hashes --no-deps -r /opt/dartes/requirements.lock \
     && rm -r /tmp/installer \
+    && find /opt/dartes/lib -type d -name tests -prune -exec rm -r {} + \
     && python -m compileall -q -j 0 --invalidation-mode unchecked-hash /opt/dartes/lib
 
 FROM coordinator-packages AS coordinator
@@ -101,10 +120,13 @@ CMD ["python", "-m", "dartes_coordinator", "--help"]
 FROM runtime AS worker-packages
 # One file of torch's own tests is for newer versions of Python.
 COPY requirements/worker.lock /opt/dartes/requirements.lock
+COPY requirements/sdists.lock /opt/dartes/sdists.lock
+COPY --from=sdists /opt/dartes/lib /opt/dartes/lib
 RUN python3 -m venv /tmp/installer \
     && /tmp/installer/bin/pip --python /opt/dartes/bin/python install --quiet --no-cache-dir --no-compile \
         --only-binary :all: --require-hashes --no-deps -r /opt/dartes/requirements.lock \
     && rm -r /tmp/installer \
+    && find /opt/dartes/lib -type d -name tests -prune -exec rm -r {} + \
     && python -m compileall -q -j 0 -x _internal/py312 --invalidation-mode unchecked-hash /opt/dartes/lib
 
 # The noise kernels, compiled for the processor of this machine; on another kind they are compiled at start.
@@ -153,10 +175,18 @@ ENV PATH=/opt/dartes/bin:$PATH \
     PYTHONUNBUFFERED=1 \
     LANG=C.UTF-8
 COPY requirements/worker-vllm.lock /opt/dartes/requirements.lock
+COPY requirements/build.lock requirements/sdists.lock /opt/dartes/
+# For this Python the packages of sdists.lock are built here: there is a compiler anyway.
 RUN python3 -m venv /tmp/installer \
     && /tmp/installer/bin/pip --python /opt/dartes/bin/python install --quiet --no-cache-dir --no-compile \
         --only-binary :all: --require-hashes --no-deps -r /opt/dartes/requirements.lock \
-    && rm -r /tmp/installer \
+    && /tmp/installer/bin/pip install --quiet --no-cache-dir --require-hashes --no-deps \
+        -r /opt/dartes/build.lock \
+    && /tmp/installer/bin/pip wheel --quiet --no-cache-dir --no-binary :all: --no-build-isolation --no-deps \
+        --require-hashes --wheel-dir /tmp/wheels -r /opt/dartes/sdists.lock \
+    && /tmp/installer/bin/pip --python /opt/dartes/bin/python install --quiet --no-index --no-deps \
+        --no-compile /tmp/wheels/*.whl \
+    && rm -r /tmp/installer /tmp/wheels /opt/dartes/build.lock \
     && python -m compileall -q -j 0 --invalidation-mode unchecked-hash /opt/dartes/lib
 
 FROM worker-vllm-packages AS worker-vllm

@@ -111,7 +111,7 @@ def serve(job: Path) -> Mapping[str, int]:
 def work(job: Path) -> Mapping[str, int]:
     """A worker's life, in the order in which it happens."""
     import dartes_worker.__main__  # noqa: F401 - all that a worker's process imports
-    from dartes_worker.evaluate import Sampling, evaluate
+    from dartes_worker.evaluate import Sampling
     from dartes_worker.master import MasterWeights
     from dartes_worker.setup import equip
     from dartes_worker.timing import Stopwatch
@@ -136,7 +136,7 @@ def work(job: Path) -> Mapping[str, int]:
     for member in range(MEMBERS):
         master.write(segments, SEED + member, SIGMA)
         sampling = Sampling(SEED, 0, member)
-        evaluate(equipment.engine, equipment.train, rows, 0, 1, sampling, Stopwatch())
+        equipment.evaluator.answer(equipment.stages[0], rows, 0, 1, sampling, Stopwatch()).outcome()
     peaks.mark("generate")
     master.apply([_row(k, spec.es.population_size) for k in range(UPDATES)])
     master.digest()

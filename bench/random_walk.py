@@ -28,6 +28,7 @@ from dartes.difficulty import (
     advance,
     draw_batch,
     member_seeds,
+    one_stage,
     score,
 )
 from dartes.ids import Iteration
@@ -74,7 +75,7 @@ def walk(settings: AlgorithmSettings, rewards: Rewards, folder: Path) -> list[fl
     segments = served_segments(checkpoint, ServedDtype.BFLOAT16)
     state = DifficultyState.new(PROBLEMS)
     generator = np.random.default_rng(settings.seed)
-    total = settings.iterations or 0
+    total = settings.stages[0].iterations or 0
     stops = {total // 4, total // 2, total}
     per_iteration = settings.learning_rate**2 * parameters(checkpoint) / settings.population_size
     ratios = []
@@ -85,7 +86,7 @@ def walk(settings: AlgorithmSettings, rewards: Rewards, folder: Path) -> list[fl
             master.write(segments, int(seed), settings.sigma)
         scored = score(settings, state, batch, rewards(generator, settings.population_size, batch))
         master.apply([journal_row(settings, k, 0, scored)])
-        advance(state, batch, scored)
+        advance(settings, state, batch, scored)
         if k + 1 in stops:
             ratios.append(master.squared_distance(checkpoint) / ((k + 1) * per_iteration))
     return ratios
@@ -115,7 +116,7 @@ def main() -> int:
                 learning_rate=0.003,
                 batch_size=128,
                 seed=seed,
-                iterations=options.iterations,
+                stages=one_stage(iterations=options.iterations),
             )
             quarter, half, end = walk(settings, rewards, folder)
             ends.append(end)

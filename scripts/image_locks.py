@@ -2,7 +2,8 @@
 
 Writing asks a package index, as --resolve does, which tells whether the files would be written as they are:
 that every package still fits the others, by name, version and hash, and is there as a wheel for the image's
-platform. --check needs no network: it compares with requirements.lock and pyproject.toml.
+platform, or else is named in requirements/sdists.in and so built from source. --check needs no network: it
+compares with requirements.lock and pyproject.toml.
 
     python scripts/image_locks.py [--check | --resolve]
 """
@@ -39,6 +40,8 @@ class Lock:
     """The base image's C library, which decides what wheels may be used: 2.36 is Debian 12's."""
     free: frozenset[str] = frozenset()
     """Packages that may differ from requirements.lock."""
+    from_source: bool = False
+    """Whether it holds source packages, each by itself, instead of wheels and all that they need."""
 
     @property
     def path(self) -> Path:
@@ -52,12 +55,28 @@ class Lock:
         return path if path.exists() else None
 
 
+def requirements_in(path: Path) -> list[str]:
+    """The requirements that a file lists, one a line."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return [line for line in lines if line and not line.startswith("#")]
+
+
+SDISTS = frozenset(canonicalize_name(line) for line in requirements_in(FOLDER / "sdists.in"))
+"""Packages without wheels: left out of the images' locks, which pip installs as wheels only."""
+
 LOCKS = (
     Lock("build"),
+    Lock("sdists", from_source=True),
     Lock("operator", ("operator",)),
-    Lock("coordinator", ("coordinator",)),
-    Lock("worker", ("worker", "remote", "gguf")),
-    Lock("worker-vllm", ("worker", "remote", "gguf"), "3.12", "x86_64-manylinux_2_39", OWN_WAY),
+    Lock("coordinator", ("coordinator", "remote", "data", "tasks")),
+    Lock("worker", ("worker", "remote", "gguf", "data", "tasks")),
+    Lock(
+        "worker-vllm",
+        ("worker", "remote", "gguf", "data", "tasks"),
+        "3.12",
+        "x86_64-manylinux_2_39",
+        OWN_WAY,
+    ),
 )
 
 
@@ -69,7 +88,8 @@ def resolve(lock: Lock, output: Path) -> None:
         constraints.flush()
         uv = str(Path(sys.executable).with_name("uv"))
         command = [uv, "pip", "compile", "--quiet", "--no-header", "--no-annotate", "--generate-hashes"]
-        command += ["--only-binary", ":all:", "--constraint", constraints.name]
+        command += ["--constraint", constraints.name]
+        command += ["--no-binary", ":all:", "--no-deps"] if lock.from_source else _wheels_only()
         command += ["--python-version", lock.python, "--python-platform", lock.platform]
         command += ["--output-file", str(output)]
         command += [word for extra in lock.extras for word in ("--extra", extra)]
@@ -77,6 +97,14 @@ def resolve(lock: Lock, output: Path) -> None:
         command += [str(lock.further)] if lock.further else []
         if subprocess.run(command, cwd=ROOT).returncode:
             sys.exit(f"requirements/{lock.name}.lock can't be resolved; uv says why above")
+
+
+def _wheels_only() -> list[str]:
+    """Words that refuse source packages but those of SDISTS, which are looked into and then left out."""
+    words = ["--only-binary", ":all:"]
+    for name in sorted(SDISTS):
+        words += ["--no-binary", name, "--no-emit-package", name]
+    return words
 
 
 def without(names: frozenset[str], lock: str) -> str:
@@ -115,6 +143,10 @@ def problems(lock: Lock, text: str, tested: str, wanted: Sequence[str]) -> list[
     for package, (version, hashes) in pins.items():
         if "--hash=" not in hashes:
             found.append(f"{name}: {package} has no hash; run `make lock`")
+        if (package in SDISTS) != lock.from_source:
+            found.append(
+                f"{name}: {package} belongs elsewhere: sdists.lock has what sdists.in names, no more"
+            )
         others = versions.get(package)
         if others and version not in others and package not in lock.free:
             other = " or ".join(sorted(others))
@@ -132,9 +164,9 @@ def wanted_by(lock: Lock) -> list[str]:
     """The requirements of pyproject.toml and of the further file that a lock must meet."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = [text for extra in lock.extras for text in project["optional-dependencies"][extra]]
-    further = lock.further.read_text(encoding="utf-8").splitlines() if lock.further else []
+    further = requirements_in(lock.further) if lock.further else []
     plain = project["dependencies"] if lock.extras else []
-    return [*plain, *extras, *(line for line in further if line and not line.startswith("#"))]
+    return [*plain, *extras, *further]
 
 
 def checked() -> list[str]:

@@ -42,12 +42,25 @@ if ! .venv/bin/uv --version >/dev/null 2>&1; then
     "${pip[@]}" install --require-hashes --no-deps -r "$locked"
 fi
 
+# One package has no wheel and is written in C: pycosat, which reasoning-gym's puzzles need and nothing else.
+can_compile() {
+    command -v "${CC:-cc}" >/dev/null 2>&1 &&
+        .venv/bin/python -c 'import os, sys, sysconfig
+sys.exit(not os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h")))'
+}
+if can_compile; then
+    cp requirements.lock "$locked"
+else
+    echo "setup: no C compiler or no Python.h: the task puzzle and its tests will not work" >&2
+    awk '/^[a-z0-9]/ { skip = /^pycosat==/ } !skip' requirements.lock >"$locked"
+fi
+
 echo "setup: packages of requirements.lock (PyTorch is among them: a few minutes the first time)"
 # Byte code is compiled now: where PYTHONDONTWRITEBYTECODE is set, every process would do it again.
 if ! .venv/bin/uv pip install --quiet --python .venv/bin/python --require-hashes --compile-bytecode \
-    -r requirements.lock; then
+    -r "$locked"; then
     echo "setup: uv could not install them; trying pip, which reads pip's own configuration" >&2
-    "${pip[@]}" install --require-hashes --no-deps -r requirements.lock
+    "${pip[@]}" install --require-hashes --no-deps -r "$locked"
 fi
 .venv/bin/uv pip install --quiet --python .venv/bin/python --offline --no-deps --no-build-isolation -e .
 touch .venv/installed

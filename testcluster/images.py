@@ -30,8 +30,8 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 TARGETS: Final = ("operator", "coordinator", "worker")
 KEPT_STAGES: Final = {
     "operator": ("tools", "operator-packages"),
-    "coordinator": ("tools", "coordinator-packages"),
-    "worker": ("tools", "worker-packages", "worker-kernels"),
+    "coordinator": ("tools", "sdists", "coordinator-packages"),
+    "worker": ("tools", "sdists", "worker-packages", "worker-kernels"),
 }
 """Stages of the Dockerfile whose steps are kept from one build to the next, since they seldom change."""
 

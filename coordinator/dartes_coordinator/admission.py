@@ -12,9 +12,20 @@ from dartes.v1 import population_pb2 as wire
 from dartes_coordinator.errors import RefusedError
 from dartes_coordinator.plan import RunPlan
 
+REWARD = "reward"
+"""Name under which a worker lists the digest of the user's own reward source, beside its data sets."""
 
-def admit(plan: RunPlan, request: wire.RegisterRequest, established: bytes | None) -> bytes:
-    """The run's journal header, if this worker may take part; `established` is None before the first one.
+
+def admit(
+    plan: RunPlan,
+    request: wire.RegisterRequest,
+    established: bytes | None,
+    reward_digest: str | None = None,
+) -> bytes:
+    """The run's journal header, if this worker may take part.
+
+    `established` is the header that the run's first worker brought along, and `reward_digest` what the first
+    one of this incarnation grades with (see `reward_of`); None before they came.
 
     Raises
     ------
@@ -25,6 +36,11 @@ def admit(plan: RunPlan, request: wire.RegisterRequest, established: bytes | Non
     reasons = [*_caller_reasons(request), *_plan_reasons(plan, request)]
     if established is not None and established != offered:
         reasons += _header_reasons(JournalHeader.decode(established), JournalHeader.decode(offered))
+    if reward_digest is not None and reward_of(request) != reward_digest:
+        reasons.append(
+            f"reward source: digest {_short(reward_of(request))}, the run has {_short(reward_digest)}; "
+            "all workers must have the same reward function, from the same image or ConfigMap"
+        )
     if reasons:
         raise RefusedError(f"worker {request.worker} cannot take part: " + "; ".join(reasons))
     return offered if established is None else established
@@ -33,6 +49,11 @@ def admit(plan: RunPlan, request: wire.RegisterRequest, established: bytes | Non
 def engine_of(request: wire.RegisterRequest) -> str:
     """The worker's engine fingerprint in canonical JSON; empty where it has none."""
     return json.dumps(json.loads(request.fingerprint), sort_keys=True) if request.fingerprint else ""
+
+
+def reward_of(request: wire.RegisterRequest) -> str:
+    """Digest of the reward source that the worker would grade with; empty where the job has none."""
+    return next((d.digest for d in request.data if d.name == REWARD), "")
 
 
 def header_for(plan: RunPlan, request: wire.RegisterRequest) -> bytes:

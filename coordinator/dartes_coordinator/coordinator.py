@@ -6,7 +6,7 @@ decision is a function of the job, the committed state and the results.
 
 from dartes.v1 import control_pb2
 from dartes.v1 import population_pb2 as wire
-from dartes_coordinator.admission import admit, engine_of
+from dartes_coordinator.admission import admit, engine_of, reward_of
 from dartes_coordinator.errors import ReportError, StaleError
 from dartes_coordinator.faults import FaultPlan, FaultPoint
 from dartes_coordinator.ledger import Ledger
@@ -38,6 +38,8 @@ class Coordinator:
         self.incarnation = store.incarnation
         self.run = Run(plan, progress, Ledger(plan, store, outputs, progress, faults), now)
         self._faults = faults
+        self._reward: str | None = None
+        """Digest of the reward source that this incarnation's first worker has; all others must have it."""
         self._lease_count = 0
         self._draining: set[str] = set()
 
@@ -63,8 +65,8 @@ class Coordinator:
         UnwritableError
             The run is paused: nothing can be written.
         """
-        header = admit(self.run.plan, request, self.run.progress.header)
-        self._note_engine(request, header)
+        header = admit(self.run.plan, request, self.run.progress.header, self._reward)
+        self._note_worker(request, header)
         self.run.joined(now)
         self.run.round.leases.release(request.worker)
         self.run.snapshot.release(request.worker)
@@ -248,13 +250,25 @@ class Coordinator:
         self.run.try_commit(now)
         return True
 
-    def _note_engine(self, request: wire.RegisterRequest, header: bytes) -> None:
-        known, mine = self.run.progress.fingerprints, engine_of(request)
+    def _note_worker(self, request: wire.RegisterRequest, header: bytes) -> None:
+        progress, reward = self.run.progress, reward_of(request)
+        known, mine = progress.fingerprints, engine_of(request)
         is_new = bool(mine) and mine not in known
-        if self.run.progress.header is not None and not is_new:
-            return
-        fingerprints = [*known, mine] if is_new else known
-        self.run.writing(lambda: self.run.ledger.establish(header, request.base_digest, fingerprints))
+        before = progress.reward_digest
+        changed = before not in (None, reward)
+        if progress.header is None or is_new or changed:
+            fingerprints = [*known, mine] if is_new else known
+            self.run.writing(
+                lambda: self.run.ledger.establish(header, request.base_digest, reward, fingerprints)
+            )
+        self._reward = reward
+        if changed:
+            # A function that was mended must not cost the run; what it scored before is kept as it is.
+            self.run.ledger.event(
+                "RewardChanged",
+                f"from iteration {progress.iteration + 1} on answers are scored by another reward source: "
+                f"{reward[:16] or 'none'}, before {(before or 'none')[:16]}",
+            )
         if is_new and known:
             self.run.ledger.event(
                 "MixedEngines",

@@ -13,12 +13,13 @@ from typing import Any
 from dartes.difficulty import score
 from dartes.journal import JournalHeader
 from dartes.state import StoredSnapshot
+from dartes_coordinator.evaluating import stored_evaluations
 from dartes_coordinator.faults import FaultPlan, FaultPoint
 from dartes_coordinator.observer import Observer
 from dartes_coordinator.outputs import Outputs
 from dartes_coordinator.plan import BACKUP_EVERY, RunPlan
 from dartes_coordinator.progress import Progress
-from dartes_coordinator.records import stored_evaluations, stored_iteration
+from dartes_coordinator.records import judged_round, stored_iteration
 from dartes_coordinator.round import Round
 from dartes_coordinator.store import Attestation, Event, MetaValues, Store
 
@@ -57,15 +58,17 @@ class Ledger:
         """Record a digest with the next transaction."""
         self._attestations.append(attestation)
 
-    def establish(self, header: bytes, base_digest: str, fingerprints: list[str]) -> None:
-        """Record what the first worker brought along: the journal's header; and who takes part."""
+    def establish(self, header: bytes, base_digest: str, reward_digest: str, fingerprints: list[str]) -> None:
+        """Record what the first worker brought along, header and reward; and who takes part."""
         self._write(
             {
                 "journal_header": header,
                 "base_digest": base_digest,
+                "reward_digest": reward_digest,
                 "fingerprints": json.dumps([json.loads(f) for f in fingerprints]),
             }
         )
+        self._progress.reward_digest = reward_digest
         self._progress.fingerprints = fingerprints
         if self._progress.header is None:
             self._progress.header = header
@@ -78,7 +81,9 @@ class Ledger:
         `beside` needs `seconds` and `wire_bytes`.
         """
         began = time.perf_counter()
-        evaluations = stored_evaluations(round_)
+        evaluations = stored_evaluations(
+            round_.iteration, round_.evaluations, self._progress.first_evaluations()
+        )
         batch = round_.batch
         if batch is None:
             self._store.commit(None, evaluations, self._attestations, self._events)
@@ -86,12 +91,14 @@ class Ledger:
             self._progress.evaluated(evaluations)
             round_.committed = True
             return
-        results = round_.members.results()
-        scored = score(self._plan.settings, self._progress.state, batch, results)
+        settings, state = self._plan.settings, self._progress.state
+        judged = judged_round(settings, state, round_, batch)
+        scored = score(settings, state, batch, judged.members)
         stored = stored_iteration(
-            self._plan.settings,
+            settings,
             round_,
             batch,
+            judged,
             scored,
             self._progress.hashes[-1],
             {
@@ -112,7 +119,7 @@ class Ledger:
         self._faults.reach(FaultPoint.AFTER_COMMIT)
         self._written()
         self._progress.evaluated(evaluations)
-        self._progress.committed(stored, batch, scored)
+        self._progress.committed(settings, stored, batch, scored)
         round_.committed = True
         line = self._outputs.append(stored, batch, scored, evaluations)
         if self._progress.iteration % BACKUP_EVERY == 0:
@@ -140,7 +147,7 @@ class Ledger:
             self._written()
             self._is_recorded_as_done = True
             log.info("%s: %s", done.reason, done.text)
-        self._outputs.finish(self._plan.name, self._plan.settings)
+        self._outputs.finish(self._plan.name, self._plan.settings, self._plan.first_set)
         self._outputs.back_up(self._store, iteration, self._plan.keep)
 
     def keep_snapshot(self, snapshot: StoredSnapshot) -> None:

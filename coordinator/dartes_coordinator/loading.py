@@ -33,10 +33,11 @@ def load_run(folder: RunFolder, plan: RunPlan, path: Path | None = None) -> Load
     DamagedStoreError
         The stored bits do not lead to what is stored.
     """
-    progress = Progress(DifficultyState.new(plan.problem_count))
+    progress = Progress(DifficultyState(plan.problem_counts))
     loaded = Loaded(progress)
     with RunReader.open(folder, path) as reader:
         progress.header = reader.meta("journal_header")
+        progress.reward_digest = reader.meta_text("reward_digest")
         progress.fingerprints = _fingerprints(reader)
         progress.snapshots = {s.iteration: s for s in reader.snapshots()}
         progress.evaluated(reader.evaluations())
@@ -108,12 +109,15 @@ def _changed_data(reader: RunReader, plan: RunPlan) -> list[str]:
 
 
 def _shorter(reader: RunReader, plan: RunPlan) -> list[str]:
+    """Only the length of a run without stages may change; that of stages is a field that decides."""
+    if len(plan.settings.stages) > 1:
+        return []
     done, epoch = reader.iteration_count(), reader.last_epoch()
-    settings, problems = plan.settings, []
-    if settings.iterations is not None and settings.iterations < done:
-        problems.append(f"es.iterations is {settings.iterations}, but {done} iterations are done")
-    if settings.epochs is not None and epoch is not None and settings.epochs <= epoch:
-        problems.append(f"es.epochs is {settings.epochs}, but the run is in its epoch {epoch + 1}")
+    (stage,), problems = plan.settings.stages, []
+    if stage.iterations is not None and stage.iterations < done:
+        problems.append(f"es.iterations is {stage.iterations}, but {done} iterations are done")
+    if stage.epochs is not None and epoch is not None and stage.epochs <= epoch:
+        problems.append(f"es.epochs is {stage.epochs}, but the run is in its epoch {epoch + 1}")
     return problems
 
 

@@ -57,10 +57,10 @@ class Outputs:
         self._tolerating_full_disk(self._extend_metrics)
         return line
 
-    def finish(self, name: str, settings: AlgorithmSettings) -> None:
-        """Write what still waits, and the summary. Raises StoreFullError."""
+    def finish(self, name: str, settings: AlgorithmSettings, first_set: str | None) -> None:
+        """Write what still waits, and the summary; `first_set` chooses the best. Raises StoreFullError."""
         with RunReader.open(self.folder) as reader:
-            summary = summarise(reader, name, settings)
+            summary = summarise(reader, name, settings, first_set)
         with full_disk_named(self.folder.path):
             if self._journal_end is None:
                 self._journal_from_store()

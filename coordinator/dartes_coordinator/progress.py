@@ -4,9 +4,10 @@ Loaded at start and moved by commits; it decides nothing.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from dartes.difficulty import Batch, DifficultyState, Scored, advance
+from dartes.difficulty import AlgorithmSettings, Batch, DifficultyState, Scored, advance
+from dartes.evaluation import first_evaluations
 from dartes.state import StoredEvaluation, StoredIteration, StoredSnapshot
 from dartes_coordinator.pace import Pace
 
@@ -19,6 +20,8 @@ class Progress:
     header: bytes | None = None
     hashes: list[bytes] = field(default_factory=list)
     """Hash of the header, then of each journal row."""
+    reward_digest: str | None = None
+    """Digest of the user's reward source as recorded last, "" for none; None before the first worker."""
     fingerprints: list[str] = field(default_factory=list)
     """Every engine that has taken part, as JSON objects, in the order of their first appearance."""
     snapshots: dict[int, StoredSnapshot] = field(default_factory=dict)
@@ -37,15 +40,24 @@ class Progress:
 
     def evaluated(self, evaluations: Iterable[StoredEvaluation]) -> None:
         """Note committed evaluations; a later one of the same weights replaces an earlier one."""
-        self._evaluations.update({(e.iteration, e.set_name): e for e in evaluations})
+        # Texts and votes are for reports, which read the store.
+        self._evaluations.update(
+            {(e.iteration, e.set_name): replace(e, completions=(), keys=None) for e in evaluations}
+        )
+
+    def first_evaluations(self) -> dict[str, StoredEvaluation]:
+        """The earliest evaluation of each set: against it wins are counted."""
+        return first_evaluations(self.evaluations)
 
     def is_evaluated(self, set_name: str) -> bool:
         """Whether the present weights were evaluated on a set."""
         return (self.iteration, set_name) in self._evaluations
 
-    def committed(self, stored: StoredIteration, batch: Batch, scored: Scored) -> None:
-        """Move on by one committed iteration."""
-        advance(self.state, batch, scored)
+    def committed(
+        self, settings: AlgorithmSettings, stored: StoredIteration, batch: Batch, scored: Scored
+    ) -> None:
+        """Move on by one committed iteration, at a stage's end into the next one."""
+        advance(settings, self.state, batch, scored)
         self.note(stored, scored)
 
     def note(self, stored: StoredIteration, scored: Scored) -> None:

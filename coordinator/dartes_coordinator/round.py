@@ -12,14 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dartes.difficulty import AlgorithmSettings, Batch, member_seeds, member_signs
+from dartes.evaluation import blocks, logged_rows
 from dartes.ids import Iteration
 from dartes.v1 import population_pb2 as wire
 from dartes_coordinator.collect import Answers, Grid, decode
 from dartes_coordinator.errors import ReportError
+from dartes_coordinator.evaluating import SetAnswers
 from dartes_coordinator.leases import Grant, LeaseTable, LeaseTask, TaskKind
-
-EVALUATION_BLOCK = 256
-"""Rows of an evaluation set per lease: fixed, so that answers do not depend on the number of workers."""
+from dartes_coordinator.plan import EvaluationSetPlan
 
 _WIRE_KIND = {
     TaskKind.MEMBER: wire.EVALUATE_KIND_MEMBER,
@@ -54,7 +54,11 @@ class Round:
     batch
         None in the last round, which only evaluates the final weights.
     evaluations
-        Evaluation sets that are due on this round's weights, with their number of problems.
+        Evaluation sets that are due on this round's weights.
+    stage
+        The stage that the batch is of, as leases name it.
+    log_completions
+        Answers to each evaluation set that are asked for as text.
     """
 
     def __init__(
@@ -64,8 +68,11 @@ class Round:
         batch: Batch | None,
         slices: int,
         evaluate_parent: bool,
-        evaluations: Mapping[str, int],
+        evaluations: Mapping[str, EvaluationSetPlan],
         started: float,
+        *,
+        stage: int = 0,
+        log_completions: int = 0,
     ) -> None:
         self.iteration = iteration
         self.batch = batch
@@ -75,10 +82,11 @@ class Round:
         self.committed = False
         """Whether the answers are in the store: a round without a batch goes on after its commit."""
         self.costs = Costs()
-        self.evaluation_costs: dict[str, Costs] = {name: Costs() for name in evaluations}
-        self._evaluation_sizes = dict(evaluations)
+        self.stage = stage
+        self.log_completions = log_completions
+        self._evaluation_sets = dict(evaluations)
         self._told: set[str] = set()
-        self._seeds = member_seeds(settings, Iteration(iteration))
+        self._seeds = member_seeds(settings, Iteration(iteration), stage)
         self._signed_sigma: NDArray[np.float32] = member_signs(settings) * np.float32(settings.sigma)
         members = 0 if batch is None else settings.population_size
         parents = 1 if evaluate_parent and batch is not None else 0
@@ -108,11 +116,13 @@ class Round:
             message.evaluation_set = task.set_name
             message.first_row = task.first_row
             message.row_count = task.row_count
+            message.log_completions = logged_rows(self.log_completions, task.first_row, task.row_count)
             return message
         if task.kind is TaskKind.MEMBER:
             message.member = task.member
             message.seed = int(self._seeds[task.member])
             message.sigma = float(self._signed_sigma[task.member])
+        message.stage = self.stage
         message.slice = task.slice_index
         message.slices = self.slices
         if self.batch is not None and not (knows_batch and worker in self._told):
@@ -131,15 +141,19 @@ class Round:
         task = _task_of(result)
         if task not in self.leases.known:
             raise ReportError(f"no such lease in iteration {self.iteration}: {task}")
-        grid, row, answers = self._place(task, result)
         content = hashlib.sha256(result.SerializeToString(deterministic=True)).digest()
-        if not self.leases.is_filled(task):
-            grid.check(row, answers)
-        if not self.leases.fill(task, worker, content, now):
-            return False
-        grid.put(row, answers)
         if task.kind is TaskKind.HELD_OUT:
-            self.evaluation_costs[task.set_name] = self.evaluation_costs[task.set_name].plus(result, timings)
+            block = self.evaluations[task.set_name].read(result)
+            if not self.leases.fill(task, worker, content, now):
+                return False
+            self.evaluations[task.set_name].put(block)
+        else:
+            grid, row, answers = self._place(task, result)
+            if not self.leases.is_filled(task):
+                grid.check(row, answers)
+            if not self.leases.fill(task, worker, content, now):
+                return False
+            grid.put(row, answers)
         self.costs = self.costs.plus(result, timings)
         return True
 
@@ -163,34 +177,30 @@ class Round:
         self.committed = False
         self.started = started
         self.costs = Costs()
-        self.evaluation_costs = {name: Costs() for name in self.evaluation_costs}
         self._open_grids()
 
     def _open_grids(self) -> None:
         members, parents, size = self._shape
         self.members = Grid(members, size)
         self.parent = Grid(parents, size)
-        self.evaluations = {name: Grid(1, count) for name, count in self._evaluation_sizes.items()}
+        self.evaluations = {
+            name: SetAnswers(plan, self.log_completions) for name, plan in self._evaluation_sets.items()
+        }
 
     def _place(self, task: LeaseTask, result: wire.EvaluateResult) -> tuple[Grid, int, Answers]:
         if task.kind is TaskKind.MEMBER:
             return self.members, task.member, decode(result, self.members.size)
-        if task.kind is TaskKind.PARENT:
-            return self.parent, 0, decode(result, self.parent.size)
-        block = decode(result, task.row_count)
-        if len(block.positions) != task.row_count:
-            raise ReportError(f"{len(block.positions)} answers for a block of {task.row_count} problems")
-        return self.evaluations[task.set_name], 0, block.shifted(task.first_row)
+        return self.parent, 0, decode(result, self.parent.size)
 
 
-def _tasks(members: int, parents: int, slices: int, evaluations: Mapping[str, int]) -> Sequence[LeaseTask]:
+def _tasks(
+    members: int, parents: int, slices: int, evaluations: Mapping[str, EvaluationSetPlan]
+) -> Sequence[LeaseTask]:
     # Blocks of evaluation sets are the longest pieces, so they go first and the iteration ends evenly.
     tasks = [
-        LeaseTask(
-            TaskKind.HELD_OUT, set_name=name, first_row=first, row_count=min(EVALUATION_BLOCK, count - first)
-        )
-        for name, count in evaluations.items()
-        for first in range(0, count, EVALUATION_BLOCK)
+        LeaseTask(TaskKind.HELD_OUT, set_name=name, first_row=first, row_count=rows)
+        for name, plan in evaluations.items()
+        for first, rows in blocks(plan.size, plan.samples)
     ]
     tasks += [LeaseTask(TaskKind.PARENT, slice_index=k) for _ in range(parents) for k in range(slices)]
     tasks += [

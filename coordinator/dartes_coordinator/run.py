@@ -127,12 +127,22 @@ class Run:
         iteration = self.progress.iteration
         batch = draw_batch(self.plan.settings, self.progress.state, Iteration(iteration))
         due = {
-            name: size
-            for name, size in self.plan.evaluations_due(iteration, final=batch is None).items()
+            name: one
+            for name, one in self.plan.evaluations_due(iteration, final=batch is None).items()
             if not self.progress.is_evaluated(name)
         }
-        settings, slices = self.plan.settings, self.plan.slices_per_member
-        return Round(settings, iteration, batch, slices, self.plan.evaluate_parent, due, now)
+        stage = self.progress.state.stage
+        return Round(
+            self.plan.settings,
+            iteration,
+            batch,
+            self.plan.slices_per_member,
+            self.plan.evaluates_parent(stage),
+            due,
+            now,
+            stage=stage,
+            log_completions=self.plan.log_completions,
+        )
 
     def _is_finished(self) -> bool:
         """No batch is left, all that is due on the last weights is in, and some worker attested them."""

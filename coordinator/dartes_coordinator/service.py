@@ -73,7 +73,7 @@ class Service:
                 check = partial(self._coordinator.check_incarnation, beat.incarnation)
                 await self._guard(context, check)
                 name = beat.worker
-                workers.beat(name, session, self._clock())
+                workers.beat(name, session, self._clock(), beat.trouble)
                 yield population_pb2.SessionResponse()
         finally:
             if name is not None and workers.close_session(name, session):
@@ -107,6 +107,8 @@ class Service:
         def report() -> Message:
             now = self._clock()
             response = population_pb2.ReportResponse(accepted=self._coordinator.report(request, now))
+            if response.accepted and not request.HasField("snapshot"):
+                self._coordinator.workers.filled()
             if request.HasField("next"):
                 self._coordinator.asked(request.next, now)
                 action = self._coordinator.next_action(request.next, now)
@@ -176,8 +178,16 @@ class Service:
             for worker in self._coordinator.workers.silent(now):
                 self._coordinator.lost(worker)
         self._coordinator.retry(now)
+        self._tell_of_trouble()
         self._observer.turned(self._coordinator.run)
         self._notify()
+
+    def _tell_of_trouble(self) -> None:
+        """Record, once each, that workers can't go on and that they can again."""
+        news = self._coordinator.workers.turn()
+        if news is not None:
+            reason = "RewardUnavailable" if news else "RewardAvailable"
+            self._coordinator.run.ledger.event(reason, news or "rewards come again")
 
     async def _answer(self, request: Message, context: Any, call: Callable[[], Message]) -> Message:
         await self._require_role(context, Role.WORKER)

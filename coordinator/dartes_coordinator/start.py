@@ -6,19 +6,22 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from dartes.data import load_dataset
+from dartes.data import load_dataset, load_training
 from dartes.difficulty import AlgorithmSettings, draw_batch
+from dartes.errors import ConfigurationError
 from dartes.ids import Iteration
-from dartes.spec import JobSpec
+from dartes.spec import EvaluationSet, JobSpec
 from dartes.spec.algorithm import algorithm_digest, algorithm_fields
+from dartes.spec.checks import errors_for_training
 from dartes.spec.load import LoadedJob
 from dartes.state import DamagedStoreError, RunFolder, RunReader
+from dartes.tasks.rules import grading_rules
 from dartes_coordinator.backups import restore_if_damaged, set_aside
 from dartes_coordinator.coordinator import Coordinator
 from dartes_coordinator.faults import FaultPlan
 from dartes_coordinator.loading import check_deeply, load_run, require_same_run
 from dartes_coordinator.outputs import Outputs
-from dartes_coordinator.plan import RunPlan
+from dartes_coordinator.plan import EvaluationSetPlan, RunPlan
 from dartes_coordinator.progress import Progress
 from dartes_coordinator.store import Store
 
@@ -31,20 +34,27 @@ def plan_of(name: str, spec: JobSpec, base_dir: Path) -> RunPlan:
     Raises
     ------
     ConfigurationError
-        A data set can't be read.
+        A data set can't be read, is too small for its batches, or its task is unknown.
     """
-    train = load_dataset(spec.dataset, base_dir)
-    held_out = {s.name: load_dataset(s.dataset, base_dir) for s in spec.evaluation.sets}
+    train = load_training(spec, base_dir)
+    problems = errors_for_training(spec, train.sizes)
+    if problems:
+        raise ConfigurationError("; ".join(str(problem) for problem in problems))
+    held_out = {one.name: load_dataset(one.dataset, base_dir) for one in spec.evaluation.all_sets}
     return RunPlan(
         name=name,
         settings=AlgorithmSettings.from_spec(spec),
         algorithm_digest=algorithm_digest(spec),
         algorithm_fields=algorithm_fields(spec),
-        problem_count=len(train.rows),
+        problem_counts=train.sizes,
         data_digests={"train": train.digest, **{key: d.digest for key, d in held_out.items()}},
-        evaluation_sizes={key: len(d.rows) for key, d in held_out.items()},
+        evaluation_sets={
+            one.name: _evaluation_plan(spec, one, len(held_out[one.name].rows))
+            for one in spec.evaluation.all_sets
+        },
         evaluate_every=spec.evaluation.every_iterations,
         evaluate_parent=spec.evaluation.parent,
+        log_completions=spec.evaluation.log_completions,
         slices_per_member=spec.es.slices_per_member,
         snapshot_every=None if spec.checkpoint.weights is None else spec.checkpoint.weights.every_iterations,
         keep=spec.checkpoint.keep,
@@ -95,7 +105,7 @@ def open_plan(
     if loaded.progress.header is not None:
         outputs.rewrite(loaded.progress.header, loaded.rows, loaded.metrics)
     if _is_finished(folder, plan, loaded.progress):
-        outputs.finish(plan.name, plan.settings)
+        outputs.finish(plan.name, plan.settings, plan.first_set)
         store.close()
         return None
     store.put_meta(_claim(plan))
@@ -104,6 +114,15 @@ def open_plan(
     if restored is not None:
         coordinator.run.ledger.event("Restored", restored.message)
     return coordinator
+
+
+def _evaluation_plan(spec: JobSpec, one: EvaluationSet, size: int) -> EvaluationSetPlan:
+    return EvaluationSetPlan(
+        size=size,
+        samples=one.samples,
+        holdout=one in spec.evaluation.holdouts,
+        against_base=grading_rules(spec.task_of(one)).against_parent,
+    )
 
 
 def _claim(plan: RunPlan) -> dict[str, str | bytes]:
@@ -123,5 +142,5 @@ def _is_finished(folder: RunFolder, plan: RunPlan, progress: Progress) -> bool:
         status == "done"
         and finished_at == str(progress.iteration)
         and draw_batch(plan.settings, progress.state, Iteration(progress.iteration)) is None
-        and all(progress.is_evaluated(name) for name in plan.evaluation_sizes)
+        and all(progress.is_evaluated(name) for name in plan.evaluation_sets)
     )

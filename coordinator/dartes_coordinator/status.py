@@ -9,7 +9,7 @@ def phase_of(run: Run) -> wire.Phase:
     """What the run is at."""
     if run.done:
         return wire.PHASE_DONE
-    if run.paused is not None:
+    if run.paused is not None or run.workers.hindrance() is not None:
         return wire.PHASE_PAUSED
     if not run.workers.connected():
         return wire.PHASE_WAITING_FOR_WORKERS
@@ -22,14 +22,17 @@ def status_response(incarnation: int, run: Run) -> wire.StatusResponse:
     committed, pace = progress.iteration, progress.pace
     total = estimated_iterations(settings, progress.state, committed)
     connected = run.workers.connected()
+    order = {name: position for position, name in enumerate(run.plan.evaluation_sets)}
     return wire.StatusResponse(
         phase=phase_of(run),
-        message=run.paused or "",
+        message=run.paused or run.workers.hindrance() or "",
         incarnation=incarnation,
         iteration=committed,
         total_iterations=total,
-        total_is_estimate=settings.iterations is None,
+        total_is_estimate=not settings.length_is_known,
         epoch=progress.state.epoch,
+        stage=progress.state.stage,
+        stages=len(settings.stages),
         leases_done=run.round.leases.done_count,
         leases_total=len(run.round.leases.tasks),
         train_pass_rate=pace.pass_rate,
@@ -46,7 +49,10 @@ def status_response(incarnation: int, run: Run) -> wire.StatusResponse:
                 passed=int(e.passed.sum()),
                 problems=len(e.passed),
             )
-            for e in progress.evaluations
+            # The job's order, its first set first: what a reader that shows one of them takes.
+            for e in sorted(
+                progress.evaluations, key=lambda e: (e.iteration, order.get(e.set_name, len(order)))
+            )
         ],
         journal_hash=progress.hashes[-1].hex() if progress.hashes else "",
         weight_digest=run.replicas.agreed or "",

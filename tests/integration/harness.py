@@ -38,6 +38,7 @@ class EngineHook(StrEnum):
     HASHING = "dartes_worker.engines.hashing:HashingEngine.load"
     HELD_REAL = "interfering_engines:held_transformers"
     HELD_HASHING = "interfering_engines:held_hashing"
+    ANSWERING = "answering_engine:AnsweringEngine.load"
     MISGROUPING = "interfering_engines:misgrouping_hashing"
 
     @property

@@ -12,7 +12,6 @@ from typing import Any
 
 from dartes.cli.recompute import retold
 from dartes.data import load_dataset
-from dartes.difficulty import DifficultyState
 from dartes.state import RunFolder
 from dartes.tasks.registry import task_named
 from dartes_worker.groups import generation_groups
@@ -37,7 +36,7 @@ def identity(folder: Path) -> Identity:
     summary = json.loads(run_folder.summary.read_text(encoding="utf-8"))
     assert summary["status"] == "done", f"{folder}: not finished"
     with retold(run_folder) as run:
-        state = DifficultyState.new(run.problem_count)
+        state = run.new_state()
         hashes = [decision.row_hash.hex() for decision in run.decisions(state)]
         answers = [
             (e.iteration, e.set_name, e.passed.tobytes().hex(), e.truncated.tobytes().hex())
@@ -74,7 +73,7 @@ def group_counts(folder: Path, count_tokens: Callable[[str], int] = byte_count) 
                     limits.token_budget,
                 )
             )
-            for decision in run.decisions(DifficultyState.new(run.problem_count))
+            for decision in run.decisions(run.new_state())
         ]
 
 

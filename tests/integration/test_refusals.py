@@ -44,7 +44,7 @@ class Running:
 def running(stage: Stage, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     """A run in progress, which goes on to its end after the tests."""
     root = tmp_path_factory.mktemp("running")
-    rows = builtin_rows("addition", "train")[:40]
+    rows = list(builtin_rows("addition", "train"))[:40]
     (root / "train.jsonl").write_text("".join(f'{{"a": {r["a"]}, "b": {r["b"]}}}\n' for r in rows))
     shutil.copytree(builtin_model("addition"), root / "model")
     job = Stage(stage.spec, stage.engine, root, groups=0).job(

@@ -26,22 +26,33 @@ def test_an_image_runs_as_a_numeric_user_and_is_labelled(target: str) -> None:
 def test_packages_come_before_the_source_so_that_a_change_of_source_remakes_small_layers() -> None:
     for target in IMAGES:
         packages = STAGES[f"{target}-packages"]
-        assert re.findall(r"^COPY (.*)$", packages, re.MULTILINE) == [
-            f"requirements/{target}.lock /opt/dartes/requirements.lock"
-        ]
+        first, *others = re.findall(r"^COPY (.*)$", packages, re.MULTILINE)
+        assert first == f"requirements/{target}.lock /opt/dartes/requirements.lock"
+        built = "--from=sdists /opt/dartes/lib /opt/dartes/lib"
+        assert all(re.fullmatch(rf"(requirements/\w+\.lock )+/opt/dartes/\S*|{built}", o) for o in others)
         assert re.search(rf"^FROM {target}-packages AS {target}$", DOCKERFILE, re.MULTILINE)
 
 
 def test_only_the_image_with_vllm_holds_a_compiler() -> None:
     with_packages_of_debian = [name for name, text in STAGES.items() if "apt-get" in text]
-    assert with_packages_of_debian == ["worker-vllm-packages"]
-    for package in ("gcc", "libc6-dev", "python3-dev"):
-        assert re.search(rf"\b{package}\b", STAGES["worker-vllm-packages"])
+    assert with_packages_of_debian == ["sdists", "worker-vllm-packages"]
+    for stage in with_packages_of_debian:
+        for package in ("gcc", "libc6-dev", "python3-dev"):
+            assert re.search(rf"\b{package}\b", STAGES[stage])
+    # Nothing is built on the one with the compiler; what it made is taken from it.
+    assert not re.search(r"^FROM sdists\b", DOCKERFILE, re.MULTILINE)
+
+
+def test_what_comes_as_source_only_is_built_from_hashed_files_and_goes_where_problems_are_graded() -> None:
+    assert "--no-build-isolation" in STAGES["sdists"], "the tools of build.lock build it, and no others"
+    for target in ("coordinator", "worker"):
+        assert "COPY --from=sdists /opt/dartes/lib " in STAGES[f"{target}-packages"]
+    assert "sdists" not in STAGES["operator-packages"]
 
 
 def test_every_package_is_checked_by_hash_and_no_address_is_written() -> None:
-    for install in re.findall(r"installer/bin/pip .*?&&|tools/bin/pip (?:install|--python) .*?(?:&&|\n\n)",
-                              DOCKERFILE, re.DOTALL):  # fmt: skip
+    command = r"installer/bin/pip .*?&&|tools/bin/pip (?:install|wheel|--python) .*?(?:&&|\n\n)"
+    for install in re.findall(command, DOCKERFILE, re.DOTALL):
         assert "--require-hashes" in install or "--no-index" in install
     assert "://" not in DOCKERFILE
 
@@ -66,15 +77,28 @@ def test_an_image_gets_what_the_tests_run_with(lock: Lock) -> None:
 @pytest.mark.parametrize("target", ["operator", "coordinator"])
 def test_only_workers_carry_torch(target: str) -> None:
     text = (ROOT / f"requirements/{target}.lock").read_text(encoding="utf-8")
-    assert not re.search(r"^(torch|transformers|triton|numba|nvidia-.*|matplotlib)==", text, re.MULTILINE)
+    assert not re.search(r"^(torch|transformers|triton|numba|nvidia-.*|gguf)==", text, re.MULTILINE)
+
+
+def test_the_operator_carries_no_problems_and_no_graders() -> None:
+    text = (ROOT / "requirements/operator.lock").read_text(encoding="utf-8")
+    assert not re.search(r"^(datasets|pyarrow|pandas|sympy|reasoning-gym|s3fs)==", text, re.MULTILINE)
 
 
 def test_the_check_of_lock_files_finds_what_is_wrong() -> None:
     tested = "numpy==2.3.5 \\\n    --hash=sha256:aa\nsix==1.17.0 \\\n    --hash=sha256:bb\n"
     text = "numpy==2.3.4 \\\n    --hash=sha256:aa\nsix==1.17.0\n--index-url https://index.example\n"
-    found = "\n".join(problems(LOCKS[1], text, tested, ["kopf>=1.44", "six>=2"]))
+    found = "\n".join(problems(Lock("operator"), text, tested, ["kopf>=1.44", "six>=2"]))
     assert "numpy==2.3.4, but the tests have 2.3.5" in found
     assert "six has no hash" in found
     assert "requirements/operator.lock:4: names an address" in found
     assert "kopf>=1.44 is missing" in found
     assert "six>=2 is wanted, but 1.17.0 is locked" in found
+
+
+def test_a_package_without_wheels_is_in_the_one_lock_that_is_built_from_source() -> None:
+    text = "pycosat==0.6.6 \\\n    --hash=sha256:aa\n"
+    assert problems(Lock("sdists", from_source=True), text, text, []) == []
+    assert "pycosat belongs elsewhere" in "\n".join(problems(Lock("worker"), text, text, []))
+    text = text.replace("pycosat", "numpy")
+    assert "numpy belongs elsewhere" in "\n".join(problems(Lock("sdists", from_source=True), text, text, []))

@@ -19,7 +19,7 @@ from dartes_worker.client import (
     InterruptedWaitError,
     ReportRefusedError,
 )
-from dartes_worker.evaluate import Sampling, evaluate
+from dartes_worker.evaluate import Answering, Sampling, answer_keys, block_of, completions
 from dartes_worker.master import MasterWeights
 from dartes_worker.observer import Observer
 from dartes_worker.setup import Equipment
@@ -64,6 +64,7 @@ class Agent:
         self._known_snapshots: list[wire.SnapshotInfo] = []
         self._unknown_snapshots: dict[str, int] = {}
         self._batch: tuple[int, list[int]] | None = None
+        """Iteration and its problems, numbers within the stage."""
         self._written: tuple[bytes, int, float] | None = None
         self._next: wire.LeaseResponse | None = None
         self._refusals = 0
@@ -164,34 +165,40 @@ class Agent:
 
     def _evaluate(self, leases: Sequence[wire.EvaluateLease]) -> None:
         self._observer.told(leases[0].iteration)
-        first, *more = [self._answer(lease) for lease in leases]
+        # The answers of one member are graded while the next one generates.
+        begun = [self._begin(lease) for lease in leases]
+        first, *more = [
+            self._result(lease, batch, answering)
+            for lease, (batch, answering) in zip(leases, begun, strict=True)
+        ]
         self._observer.evaluated([first, *more])
         self._report(leases[0].lease_id, leases[0].iteration, evaluate=first, more=more)
 
-    def _answer(self, lease: wire.EvaluateLease) -> wire.EvaluateResult:
-        equipment = self._equipment
+    def _begin(self, lease: wire.EvaluateLease) -> tuple[list[int], Answering]:
+        """Generate what a lease asks for; its grades follow."""
+        equipment, run_seed = self._equipment, self._equipment.spec.es.seed
         if lease.kind == wire.EVALUATE_KIND_HELD_OUT:
             problems = equipment.held_out[lease.evaluation_set]
-            rows: Sequence[int] = range(lease.first_row, lease.first_row + lease.row_count)
+            batch = block_of(problems, lease.first_row, lease.row_count)
+            sampling = Sampling.of_block(run_seed, lease.iteration, lease.evaluation_set, lease.first_row)
             slice_index, slices = 0, 1
         else:
             if lease.problems:
                 self._batch = (lease.iteration, list(lease.problems))
             if self._batch is None or self._batch[0] != lease.iteration:
                 raise IncarnationOverError("a lease refers to a batch that this worker was not told")
-            problems, rows = equipment.train, self._batch[1]
+            problems, batch = equipment.stages[lease.stage], self._batch[1]
+            member = lease.member if lease.kind == wire.EVALUATE_KIND_MEMBER else PARENT_MEMBER
+            sampling = Sampling(run_seed, lease.iteration, member, lease.stage)
             slice_index, slices = lease.slice, lease.slices
-        member = lease.member if lease.kind == wire.EVALUATE_KIND_MEMBER else PARENT_MEMBER
         self._write(lease.seed, lease.sigma)
-        outcome = evaluate(
-            equipment.engine,
-            problems,
-            rows,
-            slice_index,
-            slices,
-            Sampling(equipment.spec.es.seed, lease.iteration, member),
-            self._watch,
-        )
+        answering = equipment.evaluator.answer(problems, batch, slice_index, slices, sampling, self._watch)
+        return batch, answering
+
+    def _result(
+        self, lease: wire.EvaluateLease, batch: Sequence[int], answering: Answering
+    ) -> wire.EvaluateResult:
+        outcome = answering.outcome()
         result = outcome.to_wire()
         result.kind = lease.kind
         result.member = lease.member
@@ -199,6 +206,11 @@ class Agent:
         result.evaluation_set = lease.evaluation_set
         result.first_row = lease.first_row
         result.row_count = lease.row_count
+        if lease.kind == wire.EVALUATE_KIND_HELD_OUT:
+            problems = self._equipment.held_out[lease.evaluation_set]
+            if problems.samples > 1:
+                result.answer_keys = answer_keys(outcome.grades)
+            result.completions.extend(completions(problems, batch, outcome, lease.log_completions))
         return result
 
     def _catch_up(self, iteration: int) -> None:

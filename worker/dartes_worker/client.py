@@ -35,6 +35,9 @@ SAY_EVERY_SECONDS = 60.0
 It waits for ever: starting again would only cost it the model that it has loaded.
 """
 
+TROUBLE_CHARACTERS = 1000
+"""Most that is shown of why a worker can't go on."""
+
 _AWAY = {
     grpc.StatusCode.UNAVAILABLE,
     grpc.StatusCode.DEADLINE_EXCEEDED,
@@ -82,6 +85,8 @@ class CoordinatorClient:
         self._waiting: grpc.Future | None = None
         self._presence: threading.Thread | None = None
         self._closed = threading.Event()
+        self._beat_now = threading.Event()
+        self._trouble = ""
         self._heartbeat_seconds = 2.0
 
     def register(self, request: wire.RegisterRequest) -> wire.RegisterResponse:
@@ -168,9 +173,15 @@ class CoordinatorClient:
             ),
         )
 
+    def tell_trouble(self, text: str) -> None:
+        """Show from now on, with our presence, why we can't go on, or "" when we can; from any thread."""
+        self._trouble = text[:TROUBLE_CHARACTERS]
+        self._beat_now.set()
+
     def close(self) -> None:
         """End presence and close the channel: the coordinator hands our leases to others at once."""
         self._closed.set()
+        self._beat_now.set()
         self._channel.close()
 
     def _open(self) -> None:
@@ -262,5 +273,7 @@ class CoordinatorClient:
     def _beats(self) -> Iterator[wire.SessionRequest]:
         incarnation = self.incarnation
         while not self._closed.is_set() and self.incarnation == incarnation:
-            yield wire.SessionRequest(worker=self.worker, incarnation=incarnation)
-            self._closed.wait(self._heartbeat_seconds)
+            yield wire.SessionRequest(worker=self.worker, incarnation=incarnation, trouble=self._trouble)
+            self._beat_now.wait(self._heartbeat_seconds)
+            if not self._closed.is_set():
+                self._beat_now.clear()

@@ -1,36 +1,38 @@
 """Answer and grade a list of problems with whatever weights the engine holds.
 
 Groups, sampling seeds and grades are pure functions of the batch and the job, so every worker gets the
-same answers for the same lease.
+same answers for the same lease. Grading runs beside generation, in one thread of its own.
 """
 
+import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dartes.data import Dataset, load_dataset
-from dartes.noise.streams import sampling_seed
-from dartes.rewards.pool import GradingPool
+from dartes.noise.streams import MEMBER_LIMIT, sampling_seed
 from dartes.rpc.encoding import pack_bits, pack_floats
-from dartes.spec import DatasetSpec, TaskSpec
-from dartes.tasks.base import Grade, Prompt, Task, check_rows
-from dartes.tasks.registry import task_named
+from dartes.tasks.base import Grade, Prompt
 from dartes.v1 import population_pb2 as wire
-from dartes_worker.engines.base import Engine, Generation, GenerationLimits
+from dartes_worker.engines.base import Engine, Generation
 from dartes_worker.groups import generation_groups, slice_of
+from dartes_worker.problems import ProblemSet
 from dartes_worker.timing import Stopwatch
 
-SECONDS_PER_ANSWER = 5.0
-"""Wall time that grading one answer may take."""
+PROMPT_CHARACTERS = 4_000
+"""Characters of a prompt that are sent along with an answer for people to read."""
 
-REMEMBERED_CHARACTERS = 4 * 2**20
-"""Characters of graded answers that are kept at most."""
+ANSWER_CHARACTERS = 8_000
 
-REMEMBERED_PROMPTS = 65_536
-"""Encoded prompts that are kept, beyond those of the present batch."""
+NO_ROOM = "the prompt leaves the model no room for an answer"
+
+_EVALUATION_STAGE = 1 << 23
+"""Sampling streams of evaluation sets start here; those of training stages lie below."""
+
+_GROUPS_OF_A_BLOCK = 1024
+"""No block has more: it is of so many answers at most (`evaluation.sets[].samples` ends there)."""
 
 
 @dataclass(frozen=True)
@@ -40,72 +42,31 @@ class Sampling:
     run_seed: int
     iteration: int
     member: int
-
-
-@dataclass
-class ProblemSet:
-    """A data set with its task, its grading pool and its encoded prompts."""
-
-    dataset: Dataset
-    task: Task
-    pool: GradingPool
-    limits: GenerationLimits
-    token_budget: int
-    _tokens: dict[int, list[int]] = field(default_factory=dict)
-    _grades: dict[tuple[int, str], Grade] = field(default_factory=dict)
-    _graded_in: int = -1
-    _graded_characters: int = 0
+    stage: int = 0
+    first_group: int = 0
 
     @classmethod
-    def load(
-        cls, dataset: DatasetSpec, task: TaskSpec, base_dir: Path, limits: GenerationLimits, token_budget: int
-    ) -> "ProblemSet":
-        """Load and check the rows and start the graders. Raises ConfigurationError on bad rows."""
-        rows = load_dataset(dataset, base_dir)
-        built = task_named(task.kind).from_spec(task)
-        check_rows(built, rows.rows, rows.description)
-        return cls(rows, built, GradingPool(task, SECONDS_PER_ANSWER), limits, token_budget)
-
-    def encoded(self, engine: Engine, rows: Sequence[int]) -> list[list[int]]:
-        """Token ids of the prompts of `rows`; a prompt is encoded once for all members, not for good."""
-        if len(self._tokens) > REMEMBERED_PROMPTS:
-            self._tokens = {row: self._tokens[row] for row in rows if row in self._tokens}
-        new = [row for row in rows if row not in self._tokens]
-        if new:
-            prompts: list[Prompt] = [self.task.prompt(self.dataset.rows[row]) for row in new]
-            self._tokens.update(zip(new, engine.encode(prompts), strict=True))
-        return [self._tokens[row] for row in rows]
-
-    def grade(self, rows: Sequence[int], texts: Sequence[str], iteration: int) -> list[Grade]:
-        """Grades of answers to `rows`, in order.
-
-        Members of one population mostly give the same answers, and grading is pure: within an iteration the
-        same answer to the same problem is graded once.
-        """
-        if iteration != self._graded_in or self._graded_characters > REMEMBERED_CHARACTERS:
-            self._grades, self._graded_in, self._graded_characters = {}, iteration, 0
-        answers = list(zip(rows, texts, strict=True))
-        new = [answer for answer in dict.fromkeys(answers) if answer not in self._grades]
-        if new:
-            made = self.pool.grade([self.dataset.rows[row] for row, _ in new], [text for _, text in new])
-            self._grades.update(zip(new, made, strict=True))
-            self._graded_characters += sum(len(text) for _, text in new)
-        return [self._grades[answer] for answer in answers]
-
-    def close(self) -> None:
-        """End the graders."""
-        self.pool.close()
+    def of_block(cls, run_seed: int, iteration: int, set_name: str, first_row: int) -> "Sampling":
+        """Of a block of an evaluation set: a stream for each name, so that sets may come and go."""
+        name = int.from_bytes(hashlib.sha256(set_name.encode()).digest()[:3], "big") % _EVALUATION_STAGE
+        overflow, member = divmod(first_row, MEMBER_LIMIT)
+        stage = _EVALUATION_STAGE + name
+        return cls(run_seed, iteration, member, stage, overflow * _GROUPS_OF_A_BLOCK)
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """Answers to a slice: positions in the batch, and per position what was generated and earned."""
+    """Answers to a slice: positions in the batch, and per position what was generated and earned.
+
+    `scores` is None where scores decide nothing.
+    """
 
     positions: tuple[int, ...]
     whole: bool
     generations: tuple[Generation, ...]
+    grades: tuple[Grade, ...]
     passed: NDArray[np.bool_]
-    scores: NDArray[np.float32]
+    scores: NDArray[np.float32] | None
     auxiliary: NDArray[np.float32]
     prompt_tokens: int
 
@@ -119,51 +80,180 @@ class Outcome:
             prompt_tokens=self.prompt_tokens,
             generated_tokens=sum(g.token_count for g in self.generations),
         )
-        if not np.array_equal(self.scores, self.passed.astype(np.float32)):
+        if self.scores is not None and not np.array_equal(self.scores, self.passed.astype(np.float32)):
             result.scores = pack_floats(self.scores)
         if self.auxiliary.any():
             result.auxiliary = pack_floats(self.auxiliary)
         return result
 
 
-def evaluate(
-    engine: Engine,
-    problems: ProblemSet,
-    rows: Sequence[int],
-    slice_index: int,
-    slices: int,
-    sampling: Sampling,
-    watch: Stopwatch,
-) -> Outcome:
-    """Answer slice `slice_index` of `slices` of the batch `rows` (row numbers in batch order)."""
-    tokens = problems.encoded(engine, rows)
-    groups = generation_groups(
-        [len(t) for t in tokens], problems.limits.max_new_tokens, problems.token_budget
-    )
-    mine = slice_of(groups, slice_index, slices)
-    first = slice_index * len(groups) // slices
-    answers: dict[int, Generation] = {}
-    with watch.part("generate"):
-        for number, group in enumerate(mine, start=first):
+class Answering:
+    """Answers that are generated, and whose grades may still be under way."""
+
+    def __init__(
+        self,
+        problems: ProblemSet,
+        size: int,
+        generations: dict[int, Generation],
+        grades: Sequence[tuple[tuple[int, ...], Future[list[Grade]]]],
+        unfit: Sequence[int],
+        prompt_tokens: int,
+        watch: Stopwatch,
+    ) -> None:
+        self._unfit = unfit
+        self._problems = problems
+        self._size = size
+        self._generations = generations
+        self._grades = grades
+        self._prompt_tokens = prompt_tokens
+        self._watch = watch
+
+    def outcome(self) -> Outcome:
+        """Wait for the grades; raises what the grader raised."""
+        by_position: dict[int, Grade] = {}
+        with self._watch.part("grade"):
+            for positions, future in self._grades:
+                by_position.update(zip(positions, future.result(), strict=True))
+        for position in self._unfit:
+            by_position[position] = replace(by_position[position], passed=False, reason=NO_ROOM)
+        positions = tuple(sorted(by_position))
+        grades = tuple(by_position[p] for p in positions)
+        scores = np.array([g.score for g in grades], np.float32)
+        return Outcome(
+            positions=positions,
+            whole=len(positions) == self._size,
+            generations=tuple(self._generations[p] for p in positions),
+            grades=grades,
+            passed=np.array([g.passed for g in grades], np.bool_),
+            scores=scores if self._problems.needs_scores else None,
+            auxiliary=np.array([g.auxiliary for g in grades], np.float32),
+            prompt_tokens=self._prompt_tokens,
+        )
+
+
+class Evaluator:
+    """Answers problems with an engine and has them graded beside.
+
+    Parameters
+    ----------
+    context_length
+        Tokens that the model takes, prompt and answer together; None where it has no limit. A prompt that
+        leaves no room for `generation.maxNewTokens` is not answered: it fails, and counts as cut off.
+    """
+
+    def __init__(self, engine: Engine, context_length: int | None = None) -> None:
+        self.engine = engine
+        self._context_length = context_length
+        # One thread: graders are not to be called by two at once, and grades come in order.
+        self._grading = ThreadPoolExecutor(1, "grading")
+
+    def close(self) -> None:
+        """Wait for what is being graded."""
+        self._grading.shutdown(cancel_futures=True)
+
+    def answer(
+        self,
+        problems: ProblemSet,
+        batch: Sequence[int],
+        slice_index: int,
+        slices: int,
+        sampling: Sampling,
+        watch: Stopwatch,
+    ) -> Answering:
+        """Generate slice `slice_index` of `slices` of the batch; grades follow.
+
+        `batch` holds problem numbers in batch order; a problem may stand there several times, as samples.
+        """
+        tokens = problems.encoded(self.engine, batch)
+        fitting = [p for p, ids in enumerate(tokens) if self.fits(len(ids), problems)]
+        groups = [
+            tuple(fitting[at] for at in group)
+            for group in generation_groups(
+                [len(tokens[p]) for p in fitting], problems.limits.max_new_tokens, problems.token_budget
+            )
+        ]
+        # Those that can't be answered go with the first slice, graded as no answer at all.
+        unfit = tuple(sorted(set(range(len(batch))) - set(fitting))) if slice_index == 0 else ()
+        first = slice_index * len(groups) // slices
+        generations: dict[int, Generation] = {}
+        graded: list[tuple[tuple[int, ...], Future[list[Grade]]]] = []
+
+        def answered(positions: tuple[int, ...], made: Sequence[Generation]) -> None:
+            generations.update(zip(positions, made, strict=True))
+            asked, texts = [batch[p] for p in positions], [g.text for g in made]
+            graded.append((positions, self._grading.submit(problems.grade, asked, texts, sampling.iteration)))
+
+        if unfit:
+            answered(unfit, [Generation("", 0, truncated=True)] * len(unfit))
+        for number, group in enumerate(slice_of(groups, slice_index, slices), start=first):
             seed = (
-                sampling_seed(sampling.run_seed, 0, sampling.iteration, sampling.member, number)
+                sampling_seed(
+                    sampling.run_seed,
+                    sampling.stage,
+                    sampling.iteration,
+                    sampling.member,
+                    sampling.first_group + number,
+                )
                 if problems.limits.temperature > 0
                 else None
             )
-            made = engine.generate([tokens[p] for p in group], problems.limits, seed)
-            answers.update(zip(group, made, strict=True))
-    positions = tuple(sorted(answers))
-    generations = tuple(answers[p] for p in positions)
-    with watch.part("grade"):
-        grades = problems.grade(
-            [rows[p] for p in positions], [g.text for g in generations], sampling.iteration
+            with watch.part("generate"):
+                made = self.engine.generate([tokens[p] for p in group], problems.limits, seed)
+            answered(group, made)
+        prompt_tokens = sum(len(tokens[p]) for p in generations)
+        return Answering(problems, len(batch), generations, graded, unfit, prompt_tokens, watch)
+
+    def fits(self, prompt_tokens: int, problems: ProblemSet) -> bool:
+        """Whether a prompt leaves the model room for an answer."""
+        most = self._context_length
+        return most is None or prompt_tokens + problems.limits.max_new_tokens <= most
+
+
+def block_of(problems: ProblemSet, first_row: int, row_count: int) -> list[int]:
+    """The batch that a block of an evaluation set is: each row once per sample, side by side."""
+    return [row for row in range(first_row, first_row + row_count) for _ in range(problems.samples)]
+
+
+def answer_keys(grades: Sequence[Grade]) -> bytes:
+    """Little-endian uint64 per answer: equal answers have equal keys, 0 is no answer."""
+    keys = np.array([_key(grade.answer) for grade in grades], dtype="<u8")
+    return keys.tobytes()
+
+
+def completions(
+    problems: ProblemSet, batch: Sequence[int], outcome: Outcome, count: int
+) -> list[wire.Completion]:
+    """The first sample of each of the first `count` rows of a whole block, as text for people."""
+    rows = dict.fromkeys(batch)
+    return [
+        wire.Completion(
+            row=row,
+            sample=0,
+            prompt=_readable(prompt_text(problems.prompt(row)), PROMPT_CHARACTERS),
+            text=_readable(outcome.generations[at].text, ANSWER_CHARACTERS),
+            passed=outcome.grades[at].passed,
+            score=outcome.grades[at].score,
+            reason=_readable(outcome.grades[at].reason, PROMPT_CHARACTERS),
         )
-    return Outcome(
-        positions=positions,
-        whole=len(positions) == len(rows),
-        generations=generations,
-        passed=np.array([g.passed for g in grades], np.bool_),
-        scores=np.array([g.score for g in grades], np.float32),
-        auxiliary=np.array([g.auxiliary for g in grades], np.float32),
-        prompt_tokens=sum(len(tokens[p]) for p in positions),
-    )
+        for at, row in ((number * problems.samples, row) for number, row in enumerate(rows))
+        if at < count * problems.samples
+    ]
+
+
+def prompt_text(prompt: Prompt) -> str:
+    """A prompt as one text: a chat's turns below one another, each behind its role."""
+    if isinstance(prompt, str):
+        return prompt
+    return "\n".join(f"{message.role}: {message.content}" for message in prompt)
+
+
+def _key(answer: str) -> int:
+    if not answer:
+        return 0
+    digest = hashlib.sha256(answer.encode("utf-8", "surrogatepass")).digest()
+    return int.from_bytes(digest[:8], "big") or 1
+
+
+def _readable(text: str, limit: int) -> str:
+    """Cut to a length, and free of what the wire's UTF-8 can't hold."""
+    return text[:limit].encode("utf-8", "replace").decode("utf-8")

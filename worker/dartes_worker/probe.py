@@ -16,12 +16,20 @@ from pathlib import Path
 import numpy as np
 
 from dartes import logs
-from dartes.difficulty import AlgorithmSettings, DifficultyState, Results, draw_batch, member_seeds, score
+from dartes.difficulty import (
+    AlgorithmSettings,
+    DifficultyState,
+    Results,
+    draw_batch,
+    judge,
+    member_seeds,
+    score,
+)
 from dartes.errors import ConfigurationError, DartesError, ExitCode
 from dartes.ids import Iteration
 from dartes.spec import load_job
 from dartes_worker.agent import PARENT_MEMBER
-from dartes_worker.evaluate import Outcome, Sampling, evaluate
+from dartes_worker.evaluate import Outcome, Sampling
 from dartes_worker.master import MasterWeights
 from dartes_worker.setup import Equipment, equip
 from dartes_worker.timing import Stopwatch
@@ -47,7 +55,8 @@ def probe(equipment: Equipment, sigmas: Sequence[float], members: int) -> Iterat
     """Yield a row for the parent, then one per sigma as it is measured."""
     settings = AlgorithmSettings.from_spec(equipment.spec)
     settings = replace(settings, population_size=members, antithetic=False)
-    state = DifficultyState.new(len(equipment.train.dataset.rows))
+    problems = equipment.stages[0]
+    state = DifficultyState((tuple(len(part.dataset.rows) for part in problems.parts),))
     batch = draw_batch(settings, state, Iteration(0))
     if batch is None:
         raise ConfigurationError("spec.es: the job has no iteration to probe")
@@ -62,18 +71,22 @@ def probe(equipment: Equipment, sigmas: Sequence[float], members: int) -> Iterat
         master.write(equipment.engine.segments(), seed, sigma)
         equipment.engine.weights_changed()
         sampling = Sampling(settings.seed, 0, member)
-        return evaluate(equipment.engine, equipment.train, rows, 0, 1, sampling, watch)
+        return equipment.evaluator.answer(problems, rows, 0, 1, sampling, watch).outcome()
 
+    parent = answer(0, 0.0, PARENT_MEMBER)
+    parent_scores = parent.passed.astype(np.float32) if parent.scores is None else parent.scores
     for sigma in (0.0, *sigmas):
         if sigma == 0:
-            outcomes = [answer(0, 0.0, PARENT_MEMBER)]
+            outcomes = [parent]
         else:
             outcomes = [answer(seed, sigma, member) for member, seed in enumerate(seeds)]
-        results = Results(
+        scores = [o.scores for o in outcomes if o.scores is not None]
+        grades = Results(
             passed=np.stack([o.passed for o in outcomes]),
-            scores=np.stack([o.scores for o in outcomes]),
+            scores=np.stack(scores) if scores else None,
             auxiliary=np.stack([o.auxiliary for o in outcomes]),
         )
+        results = judge(settings, state, batch, grades, parent_scores)
         scored = score(replace(settings, population_size=len(outcomes)), state, batch, results)
         yield ProbeRow(
             sigma=sigma,

@@ -47,6 +47,7 @@ def run(settings: Settings, fields: LogFields, leaving: Leaving) -> int:
         observer=observer,
         registered=lambda incarnation: fields.note(incarnation=incarnation),
     )
+    equipment.trouble.listen(client.tell_trouble)
     agent = Agent(client, equipment, settings.snapshots, observer)
     seconds = job.job.spec.workers.scale_down.drain_seconds
     leaving.instead(lambda: _drain(agent, seconds))

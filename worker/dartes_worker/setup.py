@@ -2,34 +2,57 @@
 
 import json
 import logging
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
 from dartes.checkpoint import Checkpoint, open_checkpoint
+from dartes.data import load_dataset
+from dartes.data.training import load_training
 from dartes.errors import ConfigurationError
 from dartes.model_source import resolve_model
 from dartes.noise import NOISE_VERSION, ServedDtype
+from dartes.rewards.digest import combined_reward_digest
+from dartes.rewards.opening import GraderContext
 from dartes.rpc import PROTOCOL_VERSION
 from dartes.spec import JobSpec
 from dartes.spec.algorithm import algorithm_digest
 from dartes.v1 import population_pb2 as wire
+from dartes_worker.context import check_prompts, context_length
 from dartes_worker.engines.base import Engine, GenerationLimits
 from dartes_worker.engines.registry import engine_factory
-from dartes_worker.evaluate import ProblemSet
+from dartes_worker.evaluate import Evaluator
 from dartes_worker.kernel_memory import prepare_kernels
+from dartes_worker.problems import Graders, ProblemSet, problem_set
+from dartes_worker.trouble import Trouble
 
 log = logging.getLogger(__name__)
 
 
 @dataclass
 class Equipment:
-    """What a worker holds besides its weights."""
+    """What a worker holds besides its weights.
+
+    Attributes
+    ----------
+    stages
+        The training problems, by stage.
+    held_out
+        Evaluation sets and holdouts, by name.
+    digests
+        Of everything that is read besides the model, by name: "train", each set, and "reward" where the job
+        brings reward functions of its own.
+    """
 
     spec: JobSpec
     checkpoint: Checkpoint
     engine: Engine
-    train: ProblemSet
+    evaluator: Evaluator
+    stages: tuple[ProblemSet, ...]
     held_out: dict[str, ProblemSet]
+    digests: dict[str, str]
+    graders: Graders
+    trouble: Trouble
 
     @property
     def served(self) -> ServedDtype:
@@ -38,13 +61,12 @@ class Equipment:
 
     def registration(self, worker: str) -> wire.RegisterRequest:
         """Who this worker is and what it holds."""
-        sets = {"train": self.train, **self.held_out}
         return wire.RegisterRequest(
             worker=worker,
             protocol=PROTOCOL_VERSION,
             fingerprint=json.dumps(self.engine.fingerprint().to_dict(), sort_keys=True),
             base_digest=self.checkpoint.base_digest(),
-            data=[wire.DataDigest(name=name, digest=s.dataset.digest) for name, s in sets.items()],
+            data=[wire.DataDigest(name=name, digest=digest) for name, digest in self.digests.items()],
             algorithm_digest=algorithm_digest(self.spec),
             noise_version=str(NOISE_VERSION),
             tensors=[wire.TensorShape(name=t.name, shape=t.shape) for t in self.checkpoint.trainable],
@@ -52,9 +74,9 @@ class Equipment:
 
     def close(self) -> None:
         """Release engine and graders."""
+        self.evaluator.close()
         self.engine.close()
-        for problems in (self.train, *self.held_out.values()):
-            problems.close()
+        self.graders.close()
 
 
 def served_dtype(spec: JobSpec) -> ServedDtype:
@@ -78,24 +100,105 @@ def equip(spec: JobSpec, base_dir: Path) -> Equipment:
         top_p=spec.generation.top_p,
         stop=tuple(spec.generation.stop),
     )
-    greedy = GenerationLimits(limits.max_new_tokens, stop=limits.stop)
-    budget = spec.generation.token_budget
+    device, trouble = device_of(spec.workers.gpus_per_worker), Trouble()
+    graders = Graders(
+        GraderContext(
+            base_dir=base_dir,
+            device=device,
+            processes=_grader_processes(spec.workers.threads),
+            on_trouble=trouble.tell,
+        )
+    )
+    try:
+        return _equip(spec, base_dir, limits, device, graders, trouble)
+    except BaseException:
+        graders.close()
+        raise
+
+
+def _equip(
+    spec: JobSpec,
+    base_dir: Path,
+    limits: GenerationLimits,
+    device: str,
+    graders: Graders,
+    trouble: Trouble,
+) -> Equipment:
     # Data before the model: its mistakes are the commonest and the cheapest to find.
-    train = ProblemSet.load(spec.dataset, spec.task, base_dir, limits, budget)
-    held_out = {
-        s.name: ProblemSet.load(s.dataset, s.task or spec.task, base_dir, greedy, budget)
-        for s in spec.evaluation.sets
-    }
+    stages, held_out, digests = _problems(spec, base_dir, limits, graders)
     folder = resolve_model(spec.model.source, spec.model.revision, base_dir)
     checkpoint = open_checkpoint(folder)
     prepare_kernels()
     engine = engine_factory(str(spec.workers.engine))(
-        folder, checkpoint, served_dtype(spec), spec.workers.threads, _device(spec.workers.gpus_per_worker)
+        folder, checkpoint, served_dtype(spec), spec.workers.threads, device
     )
-    return Equipment(spec, checkpoint, engine, train, held_out)
+    context = context_length(checkpoint.config)
+    several = len(stages) > 1
+    named = {f"stage {number}" if several else "the data set": s for number, s in enumerate(stages)}
+    for name, problems in {**named, **held_out}.items():
+        for warning in (*problems.warnings, check_prompts(engine, problems, context, name)):
+            if warning is not None:
+                log.warning("%s", warning)
+    return Equipment(
+        spec,
+        checkpoint,
+        engine,
+        Evaluator(engine, context),
+        stages,
+        held_out,
+        digests,
+        graders,
+        trouble,
+    )
 
 
-def _device(gpus: int) -> str:
+def _problems(
+    spec: JobSpec, base_dir: Path, limits: GenerationLimits, graders: Graders
+) -> tuple[tuple[ProblemSet, ...], dict[str, ProblemSet], dict[str, str]]:
+    """Stages, evaluation sets by name, and the digests of what they are made of."""
+    budget = spec.generation.token_budget
+    training = load_training(spec, base_dir)
+    stages = tuple(
+        problem_set(
+            [(dataset, one.task) for dataset, one in zip(datasets, sets, strict=True)],
+            graders,
+            limits,
+            budget,
+        )
+        for datasets, sets in zip(training.stages, spec.training_stages(), strict=True)
+    )
+    held_out, digests = {}, {"train": training.digest}
+    for one in spec.evaluation.all_sets:
+        dataset = load_dataset(one.dataset, base_dir)
+        own = GenerationLimits(
+            limits.max_new_tokens, one.temperature, limits.top_p if one.temperature > 0 else 1.0, limits.stop
+        )
+        held_out[one.name] = problem_set(
+            [(dataset, spec.task_of(one))], graders, own, budget, samples=one.samples
+        )
+        digests[one.name] = dataset.digest
+    tasks = [one.task for sets in spec.training_stages() for one in sets]
+    tasks += [spec.task_of(one) for one in spec.evaluation.all_sets]
+    reward = combined_reward_digest(tasks, base_dir)
+    if reward is not None:
+        digests["reward"] = reward
+    # A grader that does not start is found now; those of later stages, when their time comes.
+    for problems in (stages[0], *held_out.values()):
+        for part in problems.parts:
+            part.grader()
+    return stages, held_out, digests
+
+
+MOST_GRADERS = 8
+
+
+def _grader_processes(threads: int) -> int:
+    """Processors that the engine leaves to graders, at least 1."""
+    return min(MOST_GRADERS, max(1, len(os.sched_getaffinity(0)) - threads))
+
+
+def device_of(gpus: int) -> str:
+    """Where a worker with so many GPUs computes; raises ConfigurationError where there are none, or more."""
     if gpus == 0:
         return "cpu"
     if gpus > 1:

@@ -1,15 +1,16 @@
 """`dartes journal`: everything that decided an iteration, recomputed from the stored bits."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dartes.cli.folder import require_run
 from dartes.cli.recompute import retold
-from dartes.difficulty import DifficultyState
 from dartes.rpc.encoding import pack_bits
+from dartes.spec import load_job
 from dartes.state import RunFolder
 from dartes.state.history import Decision
 
@@ -19,8 +20,8 @@ def journal_objects(folder: RunFolder) -> Iterator[dict[str, Any]]:
 
     Problem lists are in batch order; pass rows are hex of packed bits, least significant bit first, one row
     per member. `scores` is null where they equal the passes, `auxiliary` where all are 0. Seeds are decimal
-    strings: most readers of JSON hold numbers as float64. `buffer` lists the problems in the replay buffer
-    after the iteration.
+    strings: most readers of JSON hold numbers as float64. Problem indices count within the stage. `buffer`
+    lists the problems in the replay buffer after the iteration.
 
     Raises
     ------
@@ -30,15 +31,16 @@ def journal_objects(folder: RunFolder) -> Iterator[dict[str, Any]]:
         After the last iteration that is what the stored bits lead to.
     """
     with retold(folder) as run:
-        state = DifficultyState.new(run.problem_count)
-        previous: Decision | None = None
-        for decision in run.decisions(state):
-            # The state moves when the next decision is asked for, so one step is held back.
-            if previous is not None:
-                yield _object(previous, state)
-            previous = decision
-        if previous is not None:
-            yield _object(previous, state)
+        buffer: set[int] = set()
+        stage = 0
+        for decision in run.decisions(run.new_state()):
+            batch, entered = decision.batch, decision.scored.in_buffer_after
+            if batch.stage != stage:
+                stage = batch.stage
+                buffer.clear()
+            buffer.difference_update(batch.problems[~entered].tolist())
+            buffer.update(batch.problems[entered].tolist())
+            yield _object(decision, sorted(buffer))
 
 
 def journal_json(folder: RunFolder) -> Iterator[str]:
@@ -48,13 +50,16 @@ def journal_json(folder: RunFolder) -> Iterator[str]:
 
 
 def journal_lines(folder: RunFolder) -> Iterator[str]:
-    """One line per iteration for people."""
+    """One line per iteration for people; the stage stands in it where there are several."""
+    require_run(folder)
+    several = len(load_job(folder.job).job.spec.dataset.stages) > 1
     for entry in journal_objects(folder):
         replayed = sum(p["source"] == "replay" for p in entry["problems"])
         low, high = min(entry["coefficients"]), max(entry["coefficients"])
         yield "  ".join(
             [
                 f"{entry['iteration']:>6}",
+                *([f"stage {entry['stage']}"] if several else []),
                 f"epoch {entry['epoch']}",
                 f"{len(entry['problems'])} problems ({replayed} replayed)",
                 f"pass rate {np.mean(entry['pass_rates']):.3f}",
@@ -65,7 +70,7 @@ def journal_lines(folder: RunFolder) -> Iterator[str]:
         )
 
 
-def _object(decision: Decision, state: DifficultyState) -> dict[str, Any]:
+def _object(decision: Decision, buffer: Sequence[int]) -> dict[str, Any]:
     stored, batch, scored = decision.stored, decision.batch, decision.scored
     rows = zip(batch.problems.tolist(), batch.replayed.tolist(), strict=True)
     return {
@@ -90,7 +95,7 @@ def _object(decision: Decision, state: DifficultyState) -> dict[str, Any]:
         "normalised_fitness": scored.normalised.tolist(),
         "coefficients": decision.row.coefficients.tolist(),
         "membership": [str(change) for change in scored.changes],
-        "buffer": np.flatnonzero(state.in_buffer).tolist(),
+        "buffer": list(buffer),
         "row_hash": decision.row_hash.hex(),
     }
 

@@ -100,6 +100,40 @@ def _export(options: argparse.Namespace) -> int:
     return _print([*notes, exported_line(prepared.write(options.output))])
 
 
+def _evaluate(options: argparse.Namespace) -> int:
+    from dartes.cli.evaluate import evaluate, report, report_lines
+    from dartes.destinations.choice import wanted_of
+    from dartes.report.summary import write_json
+
+    wanted = None if options.iteration is None else wanted_of(options.iteration)
+    found = evaluate(options.folder, options.job, wanted, options.sets)
+    points = report(found)
+    if options.output is not None:
+        write_json(options.output, points)
+    notes = [] if found.note is None else [found.note]
+    return _print([json.dumps(points, allow_nan=False)] if options.json else [*notes, *report_lines(points)])
+
+
+def _samples(options: argparse.Namespace) -> int:
+    from dartes.cli.samples import sample_json, sample_lines, samples
+    from dartes.destinations.choice import wanted_of
+    from dartes.state import RunFolder
+
+    passed = True if options.passed else False if options.failed else None
+    wanted = wanted_of(options.iteration)
+    found = samples(RunFolder(options.folder), options.sets, wanted, passed, options.count)
+    return _print(list((sample_json if options.json else sample_lines)(found)))
+
+
+def _data_show(options: argparse.Namespace) -> int:
+    from dartes.cli.data import read_answer, show
+
+    answer = options.answer if options.answer_file is None else read_answer(options.answer_file)
+    for line in show(options.job, options.set, options.stage, options.count, options.row, answer):
+        _print([line])
+    return ExitCode.DONE
+
+
 def _probe(options: argparse.Namespace) -> int:
     from dartes.cli.probe import probe
 
@@ -137,6 +171,9 @@ _COMMANDS: Final[Mapping[str, Callable[[argparse.Namespace], int]]] = {
     "journal": _journal,
     "verify": _verify,
     "export": _export,
+    "evaluate": _evaluate,
+    "samples": _samples,
+    "data show": _data_show,
     "probe": _probe,
 }
 

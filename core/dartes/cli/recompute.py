@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from dartes.cli.folder import require_run
-from dartes.data import load_dataset
+from dartes.data import load_training
 from dartes.difficulty import AlgorithmSettings, DifficultyState
 from dartes.errors import ConfigurationError
 from dartes.journal import JournalHeader
@@ -16,14 +16,19 @@ from dartes.state.history import Decision, recompute
 
 @dataclass
 class Retold:
-    """An open store, the settings of its run, and a state that moves along with `decisions`."""
+    """An open store and what its job says of the run."""
 
     reader: RunReader
     spec: JobSpec
     settings: AlgorithmSettings
     header: JournalHeader
-    problem_count: int
+    problem_counts: tuple[tuple[int, ...], ...]
+    """Training problems by stage and set."""
     data_digest: str
+
+    def new_state(self) -> DifficultyState:
+        """The state before the first iteration, for `decisions`."""
+        return DifficultyState(self.problem_counts)
 
     def decisions(self, state: DifficultyState) -> Iterator[Decision]:
         """Recompute every iteration in order, moving `state` (a new one) along; raises DivergenceError."""
@@ -43,7 +48,7 @@ def retold(folder: RunFolder) -> Iterator[Retold]:
     """
     require_run(folder)
     job = load_job(folder.job)
-    data = load_dataset(job.job.spec.dataset, job.base_dir)
+    data = load_training(job.job.spec, job.base_dir)
     with RunReader.open(folder) as reader:
         header = reader.meta("journal_header")
         if header is None:
@@ -53,6 +58,6 @@ def retold(folder: RunFolder) -> Iterator[Retold]:
             spec=job.job.spec,
             settings=AlgorithmSettings.from_spec(job.job.spec),
             header=JournalHeader.decode(header),
-            problem_count=len(data.rows),
+            problem_counts=data.sizes,
             data_digest=data.digest,
         )

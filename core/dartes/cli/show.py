@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from dartes.cli.export import export_run, exported_hash
+from dartes.cli.words import forgotten_words, sample_words, share_words
 from dartes.errors import ConfigurationError, TransientError
 from dartes.report.curves import draw_curves
 from dartes.state import RunFolder
@@ -43,15 +44,13 @@ def results(folder: RunFolder, export: Path | None) -> None:
 
 
 def accuracy_lines(summary: dict[str, Any]) -> list[str]:
-    """One line per evaluation set, with 95 % intervals."""
-    lines = []
-    for name, entry in summary["evaluations"].items():
-        before, after = entry["before"], entry["after"]
-        shown = (
-            f"{_share(after)} after {after['iteration']} iterations ({after['problems']} held-out problems)"
-        )
-        lines.append(f"{name}: {shown}" if before is None else f"{name}: {_share(before)} before, {shown}")
-    return lines
+    """One line per evaluation set, then one per holdout, with 95 % intervals.
+
+    A set with several samples says what they give together, and the best iteration is named where the last
+    one is not it.
+    """
+    lines = [_set_line(name, entry) for name, entry in summary["evaluations"].items()]
+    return [*lines, *(_holdout_line(name, entry) for name, entry in summary.get("holdouts", {}).items())]
 
 
 def cost_line(summary: dict[str, Any]) -> str:
@@ -75,6 +74,23 @@ def _model(folder: RunFolder, export: Path | None, journal_hash: str | None) -> 
     return f"{export}   (loads with transformers)"
 
 
-def _share(point: dict[str, Any]) -> str:
-    low, high = point["interval95"]
-    return f"{100 * point['accuracy']:.1f} % [{100 * low:.1f}, {100 * high:.1f}]"
+def _set_line(name: str, entry: dict[str, Any]) -> str:
+    before, after, best = entry["before"], entry["after"], entry.get("best")
+    against_base = entry.get("against_base", False)
+    what = "answers better than the base model's " if against_base else ""
+    shown = (
+        f"{share_words(after)} {what}after {after['iteration']} iterations "
+        f"({after['problems']} held-out problems{sample_words(after)})"
+    )
+    line = f"{name}: {shown}"
+    if before is not None and not against_base:  # the base model does not win against itself
+        line = f"{name}: {share_words(before)} before, {shown}"
+    if best is not None and best["iteration"] != after["iteration"]:
+        line += f"; {share_words(best)} at the best iteration, {best['iteration']}"
+    return line
+
+
+def _holdout_line(name: str, entry: dict[str, Any]) -> str:
+    line = _set_line(f"{name} (holdout)", entry)
+    change = entry["change"]
+    return line if change is None else f"{line}; forgotten: {forgotten_words(change)}"

@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from dartes.cli.folder import require_run
 from dartes.cli.progress import duration
+from dartes.cli.words import forgotten_words, share_words
 from dartes.errors import ConfigurationError
 from dartes.pod import in_pod
-from dartes.spec import load_job
+from dartes.report.evaluations import accuracy_of, best_iteration, change_of, is_holdout
+from dartes.spec import JobSpec, load_job
 from dartes.state import NoStateError, RunFolder, RunReader
 
 if TYPE_CHECKING:
@@ -64,9 +66,11 @@ def status_lines(status: dict[str, Any]) -> list[str]:
     total = status["total_iterations"]
     of = "" if total is None else f" of {'~' if status['total_is_estimate'] else ''}{total}"
     workers = f", {status['workers']} workers" if status["workers"] is not None and status["running"] else ""
+    # People count from 1, files and options from 0.
+    stage = f"stage {status['stage'] + 1} of {status['stages']}, " if status["stages"] > 1 else ""
     lines = [
         f"{status['name']}: {_in_words(status['phase'])}, {status['iteration']}{of} iterations, "
-        f"epoch {status['epoch']}{workers}"
+        f"{stage}epoch {status['epoch']}{workers}"
     ]
     if status["message"]:
         lines.append(f"  {status['message']}")
@@ -78,12 +82,43 @@ def status_lines(status: dict[str, Any]) -> list[str]:
             f"{status['tokens_per_second']:,.0f} tokens/s, "
             f"{status['last_iteration_seconds']:.1f} s for the last iteration{left}"
         )
-    lines += [
-        f"  {e['set']}: {100 * e['accuracy']:.1f} % after iteration {e['iteration']}"
-        for e in status["evaluations"]
-    ]
+    lines += [f"  {_evaluation_line(entry)}" for entry in status["evaluations"]]
     lines += [f"  {e['time']}  {e['reason']}: {e['text']}" for e in status["events"]]
     return lines
+
+
+def evaluations_of(reader: RunReader, first_set: str | None) -> list[dict[str, Any]]:
+    """Every evaluation as a JSON object, by iteration, then set.
+
+    `best` marks those of the iteration that is the best on the job's first set. `change` is what a holdout
+    has changed by since the base model, in points, where it was evaluated on both; null for all others.
+    """
+    stored = reader.evaluations()
+    best = best_iteration(stored, first_set)
+    base = {e.set_name: e for e in stored if e.iteration == 0}
+    entries = []
+    for evaluation in stored:
+        point = accuracy_of(evaluation)
+        first = base.get(evaluation.set_name)
+        compared = is_holdout(evaluation) and first is not None and first is not evaluation
+        entries.append(
+            {
+                "set": evaluation.set_name,
+                "holdout": is_holdout(evaluation),
+                "best": evaluation.iteration == best,
+                "change": change_of(first, evaluation) if compared and first is not None else None,
+                **{key: point[key] for key in ("iteration", "accuracy", "interval95", "problems", "samples")},
+            }
+        )
+    return entries
+
+
+def _evaluation_line(entry: dict[str, Any]) -> str:
+    kind = " (holdout)" if entry["holdout"] else ""
+    line = f"{entry['set']}{kind}: {share_words(entry)} after iteration {entry['iteration']}"
+    if entry["change"] is not None:
+        line += f"; forgotten: {forgotten_words(entry['change'])}"
+    return f"{line}  <- best" if entry["best"] and not entry["holdout"] else line
 
 
 def is_held(folder: RunFolder) -> bool:
@@ -111,8 +146,10 @@ def _from_store(folder: RunFolder, running: bool) -> dict[str, Any]:
         "phase": RunPhase.STARTING,
         "message": "",
         "iteration": 0,
-        "total_iterations": spec.job.spec.es.iterations,
+        "total_iterations": _total_iterations(spec.job.spec),
         "total_is_estimate": False,
+        "stage": last.get("stage", 0),
+        "stages": len(spec.job.spec.training_stages()),
         "epoch": last.get("epoch", 0),
         "train_pass_rate": last.get("pass_rate", 0.0),
         "replay_buffer_size": last.get("replay_buffer_size", 0),
@@ -143,15 +180,20 @@ def _from_store(folder: RunFolder, running: bool) -> dict[str, Any]:
         if reader.meta_text("status") == "done" and not running:
             digest = reader.meta_text("weight_digest")
             status.update(_DONE, phase=RunPhase.DONE, weight_digest=digest)
-        status["evaluations"] = [
-            {"set": e.set_name, "iteration": e.iteration, "accuracy": e.accuracy, "problems": len(e.passed)}
-            for e in reader.evaluations()
-        ]
+        sets = spec.job.spec.evaluation.sets
+        status["evaluations"] = evaluations_of(reader, sets[0].name if sets else None)
         status["events"] = [
             {"time": time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at)), "reason": reason, "text": text}
             for at, reason, text in reader.events()[-EVENTS_SHOWN:]
         ]
     return status
+
+
+def _total_iterations(spec: JobSpec) -> int | None:
+    """The length of the run where the job says it in iterations; None where some of it is in epochs."""
+    lengths = [stage.iterations for stage in spec.dataset.stages] or [spec.es.iterations]
+    known = [length for length in lengths if length is not None]
+    return sum(known) if len(known) == len(lengths) else None
 
 
 def _last_metrics(folder: RunFolder) -> dict[str, Any]:
@@ -195,6 +237,8 @@ def _from_wire(live: "wire.StatusResponse") -> dict[str, Any]:
         "iteration": live.iteration,
         "total_iterations": live.total_iterations,
         "total_is_estimate": live.total_is_estimate,
+        "stage": live.stage,
+        "stages": max(1, live.stages),
         "epoch": live.epoch,
         "replay_buffer_size": live.replay_buffer_size,
         "estimated_remaining_seconds": live.estimated_remaining_seconds,

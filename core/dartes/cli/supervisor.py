@@ -189,7 +189,7 @@ def stop_error(code: int, why: str, words: str, log: Path) -> DartesError:
     text = f"{why}: {words}" if why else words
     kept = "All committed iterations are kept"
     if code == ExitCode.CONFIGURATION:
-        return ConfigurationError(text)
+        return ConfigurationError(f"{text}\n{kept}; correct it and run the same command again")
     if code == ExitCode.BUG:
         return DartesError(f"{text}\nThis is a bug in dartes or in an extension. {kept}. Traceback: {log}")
     return TransientError(f"paused: {text}\n{kept}; run the same command to resume. Log: {log}")

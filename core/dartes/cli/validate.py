@@ -6,22 +6,25 @@ from pathlib import Path
 from typing import TypeVar
 
 from dartes.checkpoint import open_checkpoint
-from dartes.data import Dataset, load_dataset
+from dartes.data import Dataset, DatasetDescription, load_dataset
 from dartes.errors import ConfigurationError
 from dartes.model_source import resolve_model
+from dartes.rewards.opening import DEFAULT_GRADER, GraderContext, open_grader
 from dartes.spec import (
-    DatasetSpec,
     LoadedJob,
     ModelSpec,
     Scheme,
     TaskSpec,
-    errors_for_dataset,
+    errors_for,
+    errors_for_training,
     load_job,
     parse_source,
-    warnings_for_dataset,
+    warnings_for_training,
 )
 from dartes.tasks.base import check_rows
 from dartes.tasks.registry import task_named
+
+PYTHON_GRADER = "python"
 
 Found = TypeVar("Found")
 
@@ -42,7 +45,7 @@ class _Problems:
 
 
 def checked_with_data(job: LoadedJob) -> list[str]:
-    """Load every data set, check each row with its task, look at a local model; returns warnings.
+    """Load every data set of every stage and evaluation, check each row, look at a local model; warnings.
 
     A model on the hub is left to the workers, which fetch it.
 
@@ -54,17 +57,29 @@ def checked_with_data(job: LoadedJob) -> list[str]:
     """
     spec = job.job.spec
     problems = _Problems()
-    train = problems.none_in(partial(_checked_dataset, spec.dataset, spec.task, job.base_dir, ""))
-    if train is not None:
-        problems.messages += [str(error) for error in errors_for_dataset(spec, len(train.rows))]
-    for held_out in spec.evaluation.sets:
-        dataset, task = held_out.dataset, held_out.task or spec.task
-        where = f"spec.evaluation.sets[{held_out.name}]: "
-        problems.none_in(partial(_checked_dataset, dataset, task, job.base_dir, where))
+    warnings: list[str] = []
+
+    def checked(dataset: DatasetDescription, task: TaskSpec, place: str) -> Dataset | None:
+        return problems.none_in(partial(_checked_dataset, dataset, task, job.base_dir, place, warnings))
+
+    stages = [
+        [
+            checked(one.dataset, one.task, "" if one.path == "dataset" else f"spec.{one.path}: ")
+            for one in sets
+        ]
+        for sets in spec.training_stages()
+    ]
+    sizes = [[len(one.rows) for one in sets if one is not None] for sets in stages]
+    whole = all(one is not None for sets in stages for one in sets)
+    found = errors_for_training(spec, sizes) if whole else errors_for(spec)
+    problems.messages += [str(error) for error in found]
+    for kind, entries in (("sets", spec.evaluation.sets), ("holdouts", spec.evaluation.holdouts)):
+        for one in entries:
+            checked(one.dataset, spec.task_of(one), f"spec.evaluation.{kind}[{one.name}]: ")
     problems.none_in(partial(_check_model, spec.model, job.base_dir))
     if problems.messages:
         raise ConfigurationError("\n".join(problems.messages))
-    return [] if train is None else list(warnings_for_dataset(spec, len(train.rows)))
+    return [*warnings, *warnings_for_training(spec, sizes)]
 
 
 def validate(job_file: Path) -> list[str]:
@@ -77,12 +92,22 @@ def validate(job_file: Path) -> list[str]:
     return [*(f"warning: {w}" for w in warnings), f"{job_file}: valid job {job.job.metadata.name!r}"]
 
 
-def _checked_dataset(dataset: DatasetSpec, task: TaskSpec, base_dir: Path, where: str) -> Dataset:
+def _where(path: str) -> str:
+    return "" if path == "dataset" else f"spec.{path}: "
+
+
+def _checked_dataset(
+    dataset: DatasetDescription, task: TaskSpec, base_dir: Path, place: str, warnings: list[str]
+) -> Dataset:
     try:
         loaded = load_dataset(dataset, base_dir)
-        check_rows(task_named(task.kind).from_spec(task), loaded.rows, loaded.description)
+        built = task_named(task.kind).from_spec(task)
+        warnings += [f"{place}{warning}" for warning in check_rows(built, loaded.rows, loaded.description)]
+        if getattr(built, "grader", DEFAULT_GRADER) == PYTHON_GRADER:
+            # The user's own function: that it can be found and called is known only by trying.
+            open_grader(task, GraderContext(base_dir=base_dir)).close()
     except ConfigurationError as error:
-        raise ConfigurationError(f"{where}{error}") from error
+        raise ConfigurationError(f"{place}{error}") from error
     return loaded
 
 

@@ -16,6 +16,7 @@ from dartes.cli.verify_files import journal_findings, metrics_findings, summary_
 from dartes.data import load_dataset
 from dartes.difficulty import DifficultyState
 from dartes.errors import DartesError
+from dartes.evaluation import wrong_wins
 from dartes.journal import JournalError, JournalRow, replay_digests, require_base, shapes_of
 from dartes.model_source import resolve_model
 from dartes.report.metrics import metrics_of
@@ -69,7 +70,7 @@ def _verified(folder: RunFolder, run: Retold, running: bool) -> list[str]:
     evaluations = run.reader.evaluations()
     told = _recompute(run, evaluations)
     count = len(told.rows)
-    findings = [*_job_findings(run), *_data_findings(folder, run)]
+    findings = [*_job_findings(run), *_data_findings(folder, run), *wrong_wins(evaluations)]
     if told.divergence is not None:
         findings.append(f"{told.divergence}; later iterations can't be checked")
     complete = not running and told.divergence is None
@@ -101,8 +102,10 @@ def _verified(folder: RunFolder, run: Retold, running: bool) -> list[str]:
     findings += _snapshot_findings(folder, snapshots, rebuilt)
     if findings:
         raise VerificationError(folder, findings)
+    stages = len(run.settings.stages)
+    of_stages = f" of {stages} stages" if stages > 1 else ""
     return [
-        f"{count} iterations: batches, difficulty, coefficients and hashes follow from the bits",
+        f"{count} iterations{of_stages}: batches, difficulty, coefficients and hashes follow from the bits",
         f"difficulty state {told.state.digest()}",
         f"journal hash     {told.hashes[-1].hex()}",
         f"base model       {run.header.base_digest}",
@@ -114,7 +117,7 @@ def _verified(folder: RunFolder, run: Retold, running: bool) -> list[str]:
 
 
 def _recompute(run: Retold, evaluations: Sequence[StoredEvaluation]) -> _Recomputed:
-    told = _Recomputed(DifficultyState.new(run.problem_count), [run.header.hash()])
+    told = _Recomputed(run.new_state(), [run.header.hash()])
     try:
         for decision in run.decisions(told.state):
             iteration = decision.stored.iteration
@@ -140,17 +143,22 @@ def _job_findings(run: Retold) -> Iterator[str]:
 def _data_findings(folder: RunFolder, run: Retold) -> Iterator[str]:
     if run.data_digest != run.header.data_digest:
         yield (
-            f"training set {run.spec.dataset.source}: digest {run.data_digest[:16]}, "
+            f"{_training_sources(run)}: digest {run.data_digest[:16]}, "
             f"the run was made with {run.header.data_digest[:16]}"
         )
     recorded = run.reader.meta_json("data_digests") or {}
-    for held_out in run.spec.evaluation.sets:
+    for held_out in run.spec.evaluation.all_sets:
         digest = load_dataset(held_out.dataset, folder.path).digest
         if recorded.get(held_out.name, digest) != digest:
             yield (
                 f"evaluation set {held_out.name!r}: digest {digest[:16]}, "
                 f"the run was made with {recorded[held_out.name][:16]}"
             )
+
+
+def _training_sources(run: Retold) -> str:
+    sources = [one.dataset.source for sets in run.spec.training_stages() for one in sets]
+    return f"training set{'s' if len(sources) > 1 else ''} {', '.join(sources)}"
 
 
 def _base_model(folder: RunFolder, run: Retold) -> Checkpoint:

@@ -12,6 +12,7 @@ from typing import Any
 from dartes.difficulty import AlgorithmSettings
 from dartes.journal import JournalError, JournalHeader, read_good_prefix
 from dartes.report.summary import summarise
+from dartes.spec import load_job
 from dartes.state import RunFolder, RunReader
 
 TOLERANCE = 1e-9
@@ -67,7 +68,10 @@ def summary_findings(folder: RunFolder, reader: RunReader, settings: AlgorithmSe
     except (OSError, UnicodeDecodeError) as error:
         yield f"{folder.summary}: can't be read ({error})"
         return
-    difference = _difference(text, summarise(reader, reader.meta_text("name") or "", settings))
+    sets = load_job(folder.job).job.spec.evaluation.sets
+    first_set = sets[0].name if sets else None
+    expected = summarise(reader, reader.meta_text("name") or "", settings, first_set)
+    difference = _difference(text, expected)
     if difference is not None:
         yield f"{folder.summary}: {difference}"
 

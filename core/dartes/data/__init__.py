@@ -5,5 +5,13 @@ Knows rows and where they come from; nothing of tasks, prompts or training.
 
 from dartes.data.dataset import Dataset, DatasetDescription, load_dataset
 from dartes.data.errors import DatasetError
+from dartes.data.training import Training, load_training
 
-__all__ = ["Dataset", "DatasetDescription", "DatasetError", "load_dataset"]
+__all__ = [
+    "Dataset",
+    "DatasetDescription",
+    "DatasetError",
+    "Training",
+    "load_dataset",
+    "load_training",
+]

@@ -1,25 +1,20 @@
-"""Problem sets that ship as rules, not files: `builtin://addition`, `builtin://arithmetic` and its parts.
+"""Problem sets that ship as rules, not files, by the name behind `builtin://`.
 
 Which problem is in which split is decided by a SHA-256 of the problem, never by a library's random
 generator, so the sets are the same in every version and on every machine; train and test share no problem.
+Small sets are listed here whole and shuffled; the others are generated row by row (`generators`).
 """
 
 import hashlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from enum import StrEnum
 
 from dartes.data.errors import DatasetError
+from dartes.data.generators import generated, generated_names
+from dartes.data.generators.splits import Split
 from dartes.tasks.base import Row
 
 _SHUFFLE_DOMAIN = "dartes-builtin-v1"
-
-
-class Split(StrEnum):
-    """The parts of a built-in set."""
-
-    TRAIN = "train"
-    TEST = "test"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,23 +27,34 @@ class BuiltinSet:
 
 
 def builtin_names() -> tuple[str, ...]:
-    """The names that `builtin://` takes as a data set."""
-    return tuple(_sets())
+    """The names that `builtin://` takes as a data set; `reasoning-gym-NAME` is a name for each NAME there."""
+    return (*_sets(), *generated_names())
 
 
-def builtin_rows(name: str, split: str) -> list[Row]:
-    """All rows of one split, in their fixed shuffled order; raises `DatasetError` for unknown names."""
-    sets = _sets()
-    if name not in sets:
-        raise DatasetError(
-            f"dataset.source: there is no built-in data set '{name}' (there are: {', '.join(sets)})"
-        )
+def builtin_rows(name: str, split: str) -> Iterable[Row]:
+    """The rows of one split in their fixed order, made while they are read.
+
+    Raises
+    ------
+    DatasetError
+        For an unknown name or split; where a library that makes the problems is missing.
+    """
     if split not in tuple(Split):
         raise DatasetError(f"dataset.split: builtin://{name} has the splits train and test, not '{split}'")
-    rows = sorted(sets[name].problems(), key=_shuffle_key)
-    test_size = sets[name].test_size
-    part = rows[:test_size] if split == Split.TEST else rows[test_size:]
-    return [row for row in part if row["operator"] in tuple(sets[name].operators)]
+    sets = _sets()
+    if name in sets:
+        return _shuffled(sets[name], Split(split))
+    make = generated(name)
+    if make is None:
+        there = ", ".join(builtin_names())
+        raise DatasetError(f"dataset.source: there is no built-in data set '{name}' (there are: {there})")
+    return make(Split(split))
+
+
+def _shuffled(problems: BuiltinSet, split: Split) -> Iterable[Row]:
+    rows = sorted(problems.problems(), key=_shuffle_key)
+    part = rows[: problems.test_size] if split is Split.TEST else rows[problems.test_size :]
+    return (row for row in part if row["operator"] in tuple(problems.operators))
 
 
 def _sets() -> dict[str, BuiltinSet]:

@@ -140,8 +140,8 @@ def _named(uri: str) -> Iterator[None]:
         ) from error
     except OSError as error:
         raise TransientError(f"{where}: {error}; trying again may help") from error
-    except _client_errors() as error:
-        if type(error).__name__ in _CREDENTIAL_ERRORS:
+    except client_errors() as error:
+        if type(error).__name__ in CREDENTIAL_ERRORS:
             raise ConfigurationError(
                 f"{where}: no usable credentials ({error}); give them in the Secret of export.secretRef "
                 "(AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or GOOGLE_*), or by the pod's cloud identity"
@@ -149,7 +149,7 @@ def _named(uri: str) -> Iterator[None]:
         raise TransientError(f"{where}: can't be reached ({error}); trying again may help") from error
 
 
-_CREDENTIAL_ERRORS: Final = frozenset(
+CREDENTIAL_ERRORS: Final = frozenset(
     {
         "NoCredentialsError",
         "PartialCredentialsError",
@@ -161,7 +161,7 @@ _CREDENTIAL_ERRORS: Final = frozenset(
 )
 
 
-def _client_errors() -> tuple[type[Exception], ...]:
+def client_errors() -> tuple[type[Exception], ...]:
     """Base classes of what the installed client libraries raise beside OSError."""
     found: list[type[Exception]] = []
     for module, name in _ERROR_TYPES:

@@ -33,7 +33,10 @@ def wanted_of(value: int | str | None) -> Wanted:
 
 @dataclass(frozen=True)
 class Evaluated:
-    """One held-out evaluation of the weights after `iteration` iterations: how many of how many passed."""
+    """One held-out evaluation of the weights after `iteration` iterations: how many of how many passed.
+
+    With several samples per problem, answers are counted.
+    """
 
     set_name: str
     iteration: int
@@ -108,10 +111,10 @@ def _from_summary(folder: RunFolder) -> list[Evaluated]:
     try:
         summary: dict[str, Any] = json.loads(folder.summary.read_text(encoding="utf-8"))
         points = [
-            Evaluated(str(name), int(point["iteration"]), int(point["passed"]), int(point["problems"]))
-            for name, entry in summary["evaluations"].items()
+            Evaluated(str(name), int(point["iteration"]), int(point["passed"]), int(point["answers"]))
+            for name, entry in {**summary["evaluations"], **summary["holdouts"]}.items()
             for point in entry["all"]
         ]
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return []
-    return sorted(points, key=lambda e: e.iteration)
+    return sorted(points, key=lambda e: (e.iteration, e.set_name))

@@ -6,7 +6,7 @@ A member is written with sign * sigma, and its row in the journal carries sign *
 import numpy as np
 from numpy.typing import NDArray
 
-from dartes.difficulty.settings import AlgorithmSettings
+from dartes.difficulty.settings import AlgorithmSettings, stream_key
 from dartes.ids import Iteration
 from dartes.noise.streams import Purpose, words
 
@@ -16,10 +16,11 @@ def member_seeds(settings: AlgorithmSettings, iteration: Iteration, stage: int =
 
     With antithetic pairs, members 2i and 2i + 1 share word i.
     """
+    key = stream_key(stage)
     if settings.antithetic:
         pairs = settings.population_size // 2
-        return np.repeat(words(settings.seed, Purpose.MEMBER_SEED, stage, iteration, 0, pairs), 2)
-    return words(settings.seed, Purpose.MEMBER_SEED, stage, iteration, 0, settings.population_size)
+        return np.repeat(words(settings.seed, Purpose.MEMBER_SEED, key, iteration, 0, pairs), 2)
+    return words(settings.seed, Purpose.MEMBER_SEED, key, iteration, 0, settings.population_size)
 
 
 def member_signs(settings: AlgorithmSettings) -> NDArray[np.float32]:

@@ -6,6 +6,7 @@ the state; `commit.advance` does.
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,7 +33,7 @@ class Results:
     passed: NDArray[np.bool_]
     """a_ij, bool[N, B']."""
     scores: NDArray[np.float32] | None = None
-    """r_ij, the primary scores, float32[N, B']; None = equal to `passed`."""
+    """r_ij, the primary scores, float32[N, B']; None = equal to `passed`. `judge` makes both from grades."""
     auxiliary: NDArray[np.float32] | None = None
     """f_ij, the auxiliary scores, float32[N, B']; None = none are given, which counts as 0."""
 
@@ -92,7 +93,7 @@ def score(settings: AlgorithmSettings, state: DifficultyState, batch: Batch, res
     history_after = np.where(state.visited[problems], averaged, pass_rates)
     estimates = history_after if settings.history else pass_rates
     weights = difficulty_weights(settings, estimates)
-    fitness, raw = _fitness(settings, weights, results)
+    fitness, raw = _fitness(settings, weights, results, _auxiliary_weights(settings, state, problems))
     normalised = normalise(fitness)
     membership = decide_membership(
         settings, state.in_buffer[problems], state.zero_visits[problems], pass_rates, estimates
@@ -155,7 +156,10 @@ def sign_flip_share(scored: Scored) -> float:
 
 
 def _fitness(
-    settings: AlgorithmSettings, weights: NDArray[np.float32], results: Results
+    settings: AlgorithmSettings,
+    weights: NDArray[np.float32],
+    results: Results,
+    auxiliary_weights: Mapping[float, NDArray[np.bool_]],
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """F_i and R_i, float64[N] each: mean_j(w_j * r_ij) and mean_j(r_ij), plus the auxiliary term.
 
@@ -166,8 +170,19 @@ def _fitness(
     fitness = _row_means(scores * weights.astype(np.float64)) if settings.reweighting else raw
     if results.auxiliary is None:
         return fitness, raw
-    bonus = settings.auxiliary_weight * _row_means(results.auxiliary.astype(np.float64))
+    auxiliary = results.auxiliary.astype(np.float64)
+    terms = [weight * _row_means(auxiliary * columns) for weight, columns in auxiliary_weights.items()]
+    bonus = np.array([math.fsum(of_member) for of_member in zip(*terms, strict=True)])
     return fitness + bonus, raw + bonus
+
+
+def _auxiliary_weights(
+    settings: AlgorithmSettings, state: DifficultyState, problems: NDArray[np.int64]
+) -> dict[float, NDArray[np.bool_]]:
+    """Each weight of the auxiliary score in this stage, and the columns that have it, bool[B']."""
+    weight_of_set = [one.rules.auxiliary_weight for one in settings.stages[state.stage].sets]
+    weight_of_column = np.array(weight_of_set)[state.sets_of(problems)]
+    return {weight: weight_of_column == weight for weight in weight_of_set}
 
 
 def _row_means(values: NDArray[np.float64]) -> NDArray[np.float64]:

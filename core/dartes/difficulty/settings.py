@@ -5,15 +5,75 @@ not know files, engines or workers; a job file becomes settings by `AlgorithmSet
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Self
 
+from dartes.difficulty.quotas import quotas
 from dartes.errors import ConfigurationError
+from dartes.tasks.rules import Fitness, GradingRules, grading_rules
 
 if TYPE_CHECKING:
     from dartes.spec import JobSpec
 
 SEED_LIMIT = 1 << 64
+STAGE_LIMIT = 1 << 12
+SET_LIMIT = 1 << 12
+"""A stage and a set share the 24 bits that a random stream has for them (`stream_key`)."""
+
+
+def stream_key(stage: int, index: int = 0) -> int:
+    """The stage word of a random stream: of a stage, or of what is drawn from one of its sets alone."""
+    return stage | index << 12
+
+
+@dataclass(frozen=True, slots=True)
+class SetSettings:
+    """One data set of a stage: its share of each batch, relative to the others, and how it is graded."""
+
+    weight: float = 1.0
+    rules: GradingRules = field(default_factory=GradingRules)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StageSettings:
+    """One stage: its data sets and its length, in iterations of its own or in epochs.
+
+    Raises ConfigurationError where a value is out of bounds.
+    """
+
+    sets: tuple[SetSettings, ...] = (SetSettings(),)
+    iterations: int | None = None
+    epochs: int | None = None
+
+    def __post_init__(self) -> None:
+        if not 1 <= len(self.sets) <= SET_LIMIT:
+            raise ConfigurationError(f"{len(self.sets)} data sets: a stage has 1 to {SET_LIMIT}")
+        for one in self.sets:
+            if not (math.isfinite(one.weight) and one.weight > 0):
+                raise ConfigurationError(f"weight = {one.weight!r}: must be a finite number above 0")
+            if not (math.isfinite(one.rules.auxiliary_weight) and one.rules.auxiliary_weight >= 0):
+                raise ConfigurationError(
+                    f"auxiliary_weight = {one.rules.auxiliary_weight!r}: must be a finite number, at least 0"
+                )
+        if (self.iterations is None) == (self.epochs is None):
+            raise ConfigurationError(
+                f"iterations = {self.iterations}, epochs = {self.epochs}: set exactly one of the two"
+            )
+        for name in ("iterations", "epochs"):
+            value = getattr(self, name)
+            if value is not None and value < 0:
+                raise ConfigurationError(f"{name} = {value!r}: must be at least 0")
+
+    @property
+    def against_parent(self) -> bool:
+        """Whether some set's passes are scores above the unperturbed model's."""
+        return any(one.rules.against_parent for one in self.sets)
+
+    @property
+    def scores_decide(self) -> bool:
+        """Whether some set's fitness is the score."""
+        return any(one.rules.fitness is Fitness.SCORE for one in self.sets)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,9 +90,7 @@ class AlgorithmSettings:
     batch_size: int = 200
     seed: int = 0
     antithetic: bool = False
-    iterations: int | None = None
-    epochs: int | None = None
-    auxiliary_weight: float = 0.1
+    stages: tuple[StageSettings, ...]
     reweighting: bool = True
     replay: bool = True
     history: bool = True
@@ -48,7 +106,7 @@ class AlgorithmSettings:
     def __post_init__(self) -> None:
         at_least_1 = ("population_size", "batch_size", "zero_pass_patience")
         at_least_0 = (
-            *("sigma", "learning_rate", "auxiliary_weight", "weight_floor", "weight_exponent"),
+            *("sigma", "learning_rate", "weight_floor", "weight_exponent"),
             *("mastery_threshold", "cooldown_iterations", "max_visits_per_epoch"),
         )
         for name in at_least_1:
@@ -59,19 +117,26 @@ class AlgorithmSettings:
         for name in ("ema_decay", "replay_ratio"):
             self._require(name, 0 <= getattr(self, name) <= 1, "between 0 and 1")
         self._require("seed", 0 <= self.seed < SEED_LIMIT, "at least 0 and below 2**64")
-        if (self.iterations is None) == (self.epochs is None):
-            raise ConfigurationError(
-                f"iterations = {self.iterations}, epochs = {self.epochs}: set exactly one of the two"
-            )
-        for name in ("iterations", "epochs"):
-            value = getattr(self, name)
-            self._require(name, value is None or value >= 0, "at least 0")
         if self.antithetic:
             self._require("population_size", self.population_size % 2 == 0, "even with antithetic pairs")
+        if not 1 <= len(self.stages) <= STAGE_LIMIT:
+            raise ConfigurationError(f"{len(self.stages)} stages: a run has 1 to {STAGE_LIMIT}")
+        for number, stage in enumerate(self.stages):
+            if len(self.stages) > 1 and 0 in (stage.iterations, stage.epochs):
+                raise ConfigurationError(f"stage {number}: its length must be at least 1")
+            for index, quota in enumerate(self.quotas[number]):
+                if quota == 0:
+                    raise ConfigurationError(
+                        f"stage {number}, set {index}: weight {stage.sets[index].weight!r} of a batch of "
+                        f"{self.batch_size} rounds to no problem"
+                    )
 
     @classmethod
     def from_spec(cls, spec: "JobSpec") -> Self:
-        """The settings of a job; `dart.enabled: false` is plain ES, without reweighting and replay."""
+        """The settings of a job; `dart.enabled: false` is plain ES, without reweighting and replay.
+
+        Raises ConfigurationError for an unknown task, or a part of a mix that is too small for the batch.
+        """
         es, dart, replay = spec.es, spec.dart, spec.dart.replay
         return cls(
             population_size=es.population_size,
@@ -80,9 +145,7 @@ class AlgorithmSettings:
             batch_size=es.batch_size,
             seed=es.seed,
             antithetic=es.antithetic,
-            iterations=es.iterations,
-            epochs=es.epochs,
-            auxiliary_weight=spec.task.auxiliary_weight,
+            stages=_stages(spec),
             reweighting=dart.enabled and dart.reweighting,
             replay=dart.enabled and replay.enabled,
             history=dart.history,
@@ -100,12 +163,44 @@ class AlgorithmSettings:
         if not holds:
             raise ConfigurationError(f"{name} = {getattr(self, name)!r}: must be {allowed}")
 
-    @property
-    def replay_slots(self) -> int:
-        """Replay slots of every batch: round(B * rho), half to even, at most B - 1; 0 without replay.
+    @cached_property
+    def quotas(self) -> tuple[tuple[int, ...], ...]:
+        """Problems of every batch, by stage and set; they add up to the batch size."""
+        return tuple(quotas(self.batch_size, [one.weight for one in stage.sets]) for stage in self.stages)
 
-        Counted from the full batch size, also where an epoch's last batch is short.
+    @property
+    def length_is_known(self) -> bool:
+        """Whether the number of iterations is given; epochs take as many as replay leaves them."""
+        return all(stage.epochs is None for stage in self.stages)
+
+    def replay_slots(self, quota: int) -> int:
+        """Replay slots of a set with `quota` problems in every batch: round(quota * rho), half to even.
+
+        At most quota - 1, and 0 without replay. Counted from the full quota, also where an epoch's last share
+        is short.
         """
         if not self.replay:
             return 0
-        return min(round(self.batch_size * self.replay_ratio), self.batch_size - 1)
+        return min(round(quota * self.replay_ratio), quota - 1)
+
+
+def one_stage(
+    *, iterations: int | None = None, epochs: int | None = None, rules: GradingRules | None = None
+) -> tuple[StageSettings, ...]:
+    """The stages of a run on one data set."""
+    sets = (SetSettings(rules=rules or GradingRules()),)
+    return (StageSettings(sets=sets, iterations=iterations, epochs=epochs),)
+
+
+def _stages(spec: "JobSpec") -> tuple[StageSettings, ...]:
+    lengths = [(stage.iterations, stage.epochs) for stage in spec.dataset.stages]
+    return tuple(
+        StageSettings(
+            sets=tuple(SetSettings(one.weight, grading_rules(one.task)) for one in sets),
+            iterations=iterations,
+            epochs=epochs,
+        )
+        for sets, (iterations, epochs) in zip(
+            spec.training_stages(), lengths or [(spec.es.iterations, spec.es.epochs)], strict=True
+        )
+    )

@@ -21,7 +21,8 @@ def draw_curves(metrics: Path, summary: dict[str, Any], output: Path) -> None:
         steps, [line["pass_rate"] for line in lines], color="#8aa4c0", label="training pass rate (members)"
     )
     colours = ("#c0392b", "#1f7a4d", "#7d3c98", "#b9770e")
-    for position, (name, entry) in enumerate(summary["evaluations"].items()):
+    sets, holdouts = summary["evaluations"], summary.get("holdouts", {})
+    for position, (name, entry) in enumerate({**sets, **holdouts}.items()):
         points = entry["all"]
         at = [p["iteration"] for p in points]
         values = [p["accuracy"] for p in points]
@@ -31,7 +32,14 @@ def draw_curves(metrics: Path, summary: dict[str, Any], output: Path) -> None:
         ]
         colour = colours[position % len(colours)]
         top.errorbar(
-            at, values, yerr=spread, marker="o", capsize=3, color=colour, label=f"{name} (95 % interval)"
+            at,
+            values,
+            yerr=spread,
+            marker="o",
+            capsize=3,
+            color=colour,
+            linestyle="--" if name in holdouts else "-",
+            label=f"{name} ({'holdout, ' if name in holdouts else ''}95 % interval)",
         )
     top.set_ylabel("share passed")
     top.set_ylim(-0.02, 1.02)

@@ -25,6 +25,7 @@ def metrics_of(
     fitness = scored.fitness
     line: dict[str, Any] = {
         "iteration": stored.iteration,
+        "stage": stored.stage,
         "epoch": stored.epoch,
         "pass_rate": float(np.mean(scored.pass_rates)),
         "fresh_pass_rate": _mean(scored.pass_rates[~stored.replayed]),

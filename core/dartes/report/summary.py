@@ -6,31 +6,22 @@ from pathlib import Path
 from typing import Any
 
 from dartes.difficulty import AlgorithmSettings
+from dartes.report.evaluations import best_iteration, evaluation_entries
 from dartes.state import RunReader
 
 
-def summarise(reader: RunReader, name: str, settings: AlgorithmSettings) -> dict[str, Any]:
+def summarise(
+    reader: RunReader, name: str, settings: AlgorithmSettings, first_set: str | None
+) -> dict[str, Any]:
     """The summary of what is committed so far, as a JSON object.
 
-    `evaluations` has, per set, the accuracy of the base model and of the newest evaluated weights with their
-    binomial 95 % intervals (Wilson score), and every value in between. Seconds by part are sums over workers.
+    `evaluations` and `holdouts` have, per set, what `evaluation_entries` says: the base model, the newest
+    and the best evaluated weights, every value in between, and the change. `best` names the iteration with
+    the highest accuracy on `first_set`, null without an evaluation. Seconds by part are sums over workers.
     """
     iterations = list(reader.iterations())
-    evaluations: dict[str, Any] = {}
-    for stored in reader.evaluations():
-        passed, count = int(stored.passed.sum()), len(stored.passed)
-        point = {
-            "iteration": stored.iteration,
-            "accuracy": stored.accuracy,
-            "passed": passed,
-            "problems": count,
-            "interval95": list(wilson_interval(passed, count)),
-        }
-        entry = evaluations.setdefault(stored.set_name, {"before": None, "after": None, "all": []})
-        entry["all"].append(point)
-        entry["after"] = point
-        if stored.iteration == 0:
-            entry["before"] = point
+    stored = reader.evaluations()
+    evaluations, holdouts = evaluation_entries(stored, first_set)
     parts: dict[str, float] = {}
     totals = {"generated_tokens": 0, "prompt_tokens": 0, "wire_bytes": 0}
     for it in iterations:
@@ -44,7 +35,9 @@ def summarise(reader: RunReader, name: str, settings: AlgorithmSettings) -> dict
         "status": reader.meta_text("status") or "running",
         "iterations": len(iterations),
         "members": settings.population_size * len(iterations),
+        "best": best_iteration(stored, first_set),
         "evaluations": evaluations,
+        "holdouts": holdouts,
         "seconds": sum(float(it.beside["seconds"]) for it in iterations),
         "seconds_by_part": parts,
         **totals,
@@ -62,13 +55,3 @@ def write_json(path: Path, content: dict[str, Any]) -> None:
     partial = path.with_name(path.name + ".partial")
     partial.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
     os.replace(partial, path)  # noqa: PTH105 - the atomic rename is the point
-
-
-def wilson_interval(passed: int, count: int, z: float = 1.959963984540054) -> tuple[float, float]:
-    """The Wilson score interval of a share (Wilson 1927); z = 1.96 gives 95 %."""
-    if count == 0:
-        return 0.0, 1.0
-    share = passed / count
-    centre = (share + z * z / (2 * count)) / (1 + z * z / count)
-    half = z / (1 + z * z / count) * ((share * (1 - share) / count + z * z / (4 * count * count)) ** 0.5)
-    return max(0.0, centre - half), min(1.0, centre + half)

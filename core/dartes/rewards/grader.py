@@ -19,7 +19,7 @@ from dartes.rewards.protocol import (
     encode_reply,
     frame_length,
 )
-from dartes.tasks.base import JSON, Grade, Task, TaskSettings
+from dartes.tasks.base import JSON, Grade, Task, TaskSettings, UnreadableReferenceError
 from dartes.tasks.registry import load_task_class
 
 MEMORY_LIMIT = 2 * 1024**3
@@ -38,6 +38,8 @@ def main() -> None:
     _limit(resource.RLIMIT_AS, MEMORY_LIMIT)
     address, settings = json.loads(_read_frame(requests) or b"null")
     task = load_task_class(address).from_spec(TaskSettings(**settings))
+    if prepare := getattr(task, "prepare", None):  # imports, and whatever else the first answer would pay for
+        prepare()
     os.dup2(1, 2)  # errors up to here are the parent's to show; from here on nobody reads them
     _limit(resource.RLIMIT_FSIZE, 0)
     _write(replies, READY)
@@ -67,6 +69,8 @@ def _grade(task: Task, row: Mapping[str, JSON], completion: str) -> Grade:
         grade = task.grade(row, completion)
         if not (math.isfinite(grade.score) and math.isfinite(grade.auxiliary)):
             return Grade.of("the grader gave a score that is not a finite number")
+    except UnreadableReferenceError as error:
+        return Grade.of(f"the reference cannot be read: {error}"[:REASON_LIMIT])
     except Exception as error:  # noqa: BLE001 - the outermost loop of this process: one answer must not end it
         return Grade.of(f"the grader raised {type(error).__name__}: {error}"[:REASON_LIMIT])
     return grade

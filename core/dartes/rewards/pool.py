@@ -13,6 +13,7 @@ from itertools import pairwise
 from types import TracebackType
 from typing import Self
 
+from dartes.rewards.opening import GraderContext
 from dartes.rewards.process import GraderLostError, GraderProcess, GraderStartError
 from dartes.rewards.protocol import GradeRequest
 from dartes.tasks.base import Grade, Row, TaskDescription, TaskSettings
@@ -25,6 +26,11 @@ CHUNK_CHARACTERS = 4 * 1024 * 1024
 """Answers are sent in requests of about this size at most, so that neither side holds a huge one."""
 
 START_ATTEMPTS = 3
+
+
+def open_pool(task: TaskDescription, context: GraderContext) -> "GradingPool":
+    """The grader `parser`: a task's own `grade`, in grader processes. See `dartes.rewards.opening`."""
+    return GradingPool(task, context.seconds_per_answer, context.processes)
 
 
 class GradingPool:

@@ -154,4 +154,6 @@ class GraderProcess:
 def _clean_environment() -> dict[str, str]:
     """Nothing of the parent's environment but what Python needs to find the same packages."""
     kept = {name: os.environ[name] for name in ("PYTHONPATH", "LD_LIBRARY_PATH") if name in os.environ}
+    # A numerical library reserves memory for each thread it may start: on many cores, more than the limit.
+    kept |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     return {**kept, "PATH": os.defpath, "LC_ALL": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1"}

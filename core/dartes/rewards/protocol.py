@@ -4,6 +4,7 @@ Requests are JSON. What comes back is struct-packed and checked field by field, 
 process sends can execute anything or be mistaken for another answer's grade.
 """
 
+import hashlib
 import json
 import math
 import struct
@@ -18,11 +19,14 @@ FRAME_LIMIT = 64 * 1024 * 1024
 REASON_LIMIT = 300
 """Bytes of the longest reason in a reply."""
 
-READY = b"dartes-grader-1\n"
+READY = b"dartes-grader-2\n"
 """What a grader process sends once, when it has loaded its task."""
 
 _LENGTH = struct.Struct(">I")
-_REPLY = struct.Struct(">IBddH")  # position, passed, score, auxiliary, bytes of the reason that follows
+ANSWER_LIMIT = 256
+"""Bytes of the longest answer in a reply; a longer one is replaced by its digest."""
+
+_REPLY = struct.Struct(">IBddHH")  # position, passed, score, auxiliary, bytes of reason and answer to follow
 
 
 class ProtocolError(Exception):
@@ -65,7 +69,11 @@ FRAME_HEADER_BYTES = _LENGTH.size
 def encode_reply(position: int, grade: Grade) -> bytes:
     """One answer's grade as bytes."""
     reason = grade.reason.encode("utf-8", "replace")[:REASON_LIMIT]
-    return _REPLY.pack(position, grade.passed, grade.score, grade.auxiliary, len(reason)) + reason
+    answer = grade.answer.encode("utf-8", "replace")
+    if len(answer) > ANSWER_LIMIT:
+        answer = b"sha256:" + hashlib.sha256(answer).hexdigest().encode()
+    head = _REPLY.pack(position, grade.passed, grade.score, grade.auxiliary, len(reason), len(answer))
+    return head + reason + answer
 
 
 def take_reply(buffer: bytearray, expected: int) -> Grade | None:
@@ -78,13 +86,16 @@ def take_reply(buffer: bytearray, expected: int) -> Grade | None:
     """
     if len(buffer) < _REPLY.size:
         return None
-    position, passed, score, auxiliary, length = _REPLY.unpack_from(buffer)
-    if position != expected or passed > 1 or length > REASON_LIMIT:
+    position, passed, score, auxiliary, reason_bytes, answer_bytes = _REPLY.unpack_from(buffer)
+    if position != expected or passed > 1 or reason_bytes > REASON_LIMIT or answer_bytes > ANSWER_LIMIT:
         raise ProtocolError("it sent something that is not a grade")
     if not (math.isfinite(score) and math.isfinite(auxiliary)):
         raise ProtocolError("it sent a score that is not a finite number")
-    if len(buffer) < _REPLY.size + length:
+    middle = _REPLY.size + reason_bytes
+    end = middle + answer_bytes
+    if len(buffer) < end:
         return None
-    reason = bytes(buffer[_REPLY.size : _REPLY.size + length]).decode("utf-8", "replace")
-    del buffer[: _REPLY.size + length]
-    return Grade(bool(passed), score, auxiliary, reason)
+    reason = bytes(buffer[_REPLY.size : middle]).decode("utf-8", "replace")
+    answer = bytes(buffer[middle:end]).decode("utf-8", "replace")
+    del buffer[:end]
+    return Grade(bool(passed), score, auxiliary, reason, answer)

@@ -8,7 +8,7 @@ from dartes.spec.algorithm import (
     compare_for_resume,
 )
 from dartes.spec.base import WeightType
-from dartes.spec.checks import errors_for_dataset, warnings_for_dataset
+from dartes.spec.checks import errors_for, errors_for_training, warnings_for_training
 from dartes.spec.dataset import DatasetSpec
 from dartes.spec.dump import dump_job
 from dartes.spec.es import EsSpec
@@ -46,10 +46,11 @@ __all__ = [
     "algorithm_fields",
     "compare_for_resume",
     "dump_job",
-    "errors_for_dataset",
+    "errors_for",
+    "errors_for_training",
     "job_from_object",
     "load_job",
     "parse_job_text",
     "parse_source",
-    "warnings_for_dataset",
+    "warnings_for_training",
 ]

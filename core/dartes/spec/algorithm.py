@@ -1,6 +1,7 @@
 """What of a job decides its result: the fields, their digest, and what may differ when a run is resumed.
 
-Where the model and the data are found is not part of it: whoever opens them compares their digests.
+Where the model, the data and a reward function are found is not part of it: whoever opens them compares their
+digests.
 """
 
 import hashlib
@@ -16,11 +17,17 @@ from dartes.spec.evaluation import EvaluationSet
 from dartes.spec.job import JobSpec
 from dartes.spec.problems import show
 from dartes.spec.source import Scheme, parse_source
+from dartes.spec.task import TaskSpec
+from dartes.tasks.rules import grading_rules
 
 # Length may grow and slices only spread the work: neither decides what an iteration computes.
 _NOT_DECIDING = ("es.iterations", "es.epochs", "es.slicesPerMember")
-_DECIDING_PARTS = ("task", "generation", "es", "dart")
+_DECIDING_PARTS = ("generation", "es", "dart")
 _DECIDING_DATASET = ("config", "split", "maxProblems", "columns", "filters")
+# Of stages and parts of a mix too.
+_DECIDING_SHARE = ("iterations", "epochs", "weight")
+# The reward function in a ConfigMap is compared by its digest, wherever it is kept.
+_PLACES_OF_TASK = ("python.configMap.name", "python.configMap.key")
 _PLACEMENT = (
     ("workers.replicas", "the number of workers changes no answer on one kind of device"),
     ("es.slicesPerMember", "slices change no answer on one kind of device"),
@@ -59,12 +66,16 @@ class ResumeComparison:
 def algorithm_fields(spec: JobSpec) -> dict[str, JsonValue]:
     """Return what decides the result, flat, by path without `spec.`; fields that are not set are left out.
 
-    Numbers are as the model holds them, so `1` and `1.0` of a real field are the same.
+    Numbers are as the model holds them, so `1` and `1.0` of a real field are the same. Of a task, fitness and
+    weight of the auxiliary score are those in effect; each stage and part of a mix has its own task in full.
     """
     fields: dict[str, JsonValue] = {"model.dtype": spec.model.dtype.value}
-    dataset = _json(spec.dataset)
-    fields.update({f"dataset.{name}": dataset[name] for name in _DECIDING_DATASET if name in dataset})
-    fields.update({f"dataset.{name}": dataset[name] for name in ("stages", "mix") if dataset[name]})
+    stages = spec.training_stages()
+    for one in (one for sets in stages for one in sets):
+        dataset = _json(one.dataset)
+        deciding = _DECIDING_DATASET if one.path == "dataset" else (*_DECIDING_DATASET, *_DECIDING_SHARE)
+        fields.update({f"{one.path}.{name}": dataset[name] for name in deciding if name in dataset})
+        fields.update(_task_fields(one.task, "task" if one.path == "dataset" else f"{one.path}.task"))
     for part in _DECIDING_PARTS:
         fields.update(_flat(getattr(spec, part), part))
     for path in _NOT_DECIDING:
@@ -72,6 +83,17 @@ def algorithm_fields(spec: JobSpec) -> dict[str, JsonValue]:
     fields["es.servedDtype"] = spec.served_type.value
     fields["workers.threads"] = spec.workers.threads
     return dict(sorted(fields.items()))
+
+
+def _task_fields(task: TaskSpec, prefix: str) -> dict[str, JsonValue]:
+    """The fields of a task that decide, with the rules in effect, whether the job spells them out or not."""
+    fields = _flat(task, prefix)
+    rules = grading_rules(task)
+    fields[f"{prefix}.fitness"] = rules.fitness.value
+    fields[f"{prefix}.auxiliaryWeight"] = rules.auxiliary_weight
+    for place in _PLACES_OF_TASK:
+        fields.pop(f"{prefix}.{place}", None)
+    return fields
 
 
 def algorithm_digest(spec: JobSpec) -> str:
@@ -104,10 +126,11 @@ def _compare_sets(
     old: JobSpec, new: JobSpec, refused: list[FieldDifference], grown: list[FieldDifference]
 ) -> None:
     """Sets may come and go; one of the same name must measure the same, or its curve would mean nothing."""
-    before = {entry.name: _measures(old, entry) for entry in old.evaluation.sets}
-    after = {entry.name: _measures(new, entry) for entry in new.evaluation.sets}
+    before = {entry.name: _measures(old, entry) for entry in old.evaluation.all_sets}
+    after = {entry.name: _measures(new, entry) for entry in new.evaluation.all_sets}
+    holdouts = {entry.name for spec in (old, new) for entry in spec.evaluation.holdouts}
     for name in [*before, *(name for name in after if name not in before)]:
-        path = f"spec.evaluation.sets[{name}]"
+        path = f"spec.evaluation.{'holdouts' if name in holdouts else 'sets'}[{name}]"
         if name not in after or name not in before:
             gone = name not in after
             grown.append(
@@ -128,7 +151,7 @@ def _compare_sets(
 
 
 def _measures(spec: JobSpec, entry: EvaluationSet) -> dict[str, JsonValue]:
-    task = _flat(spec.task_of(entry), "task")
+    task = _task_fields(spec.task_of(entry), "task")
     dataset = _flat(entry.dataset, "dataset")
     if parse_source(entry.dataset.source).scheme is Scheme.FILE:
         # A file may lie elsewhere after a move; what it holds is compared by its digest.

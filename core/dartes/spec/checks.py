@@ -1,11 +1,13 @@
 """What a valid job may still get wrong: settings without effect, or that the data set doesn't fit.
 
-Pure functions of the spec and a number of problems; loading the data set is not its business.
+Pure functions of the spec and numbers of problems; loading the data set is not its business.
 """
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 
-from dartes.spec.job import JobSpec
+from dartes.difficulty.quotas import quotas
+from dartes.spec.job import JobSpec, TrainingSet
 from dartes.spec.problems import FieldProblem
 
 
@@ -26,11 +28,16 @@ def _warnings(spec: JobSpec) -> Iterator[str]:
             f"spec.generation.topP: {spec.generation.top_p} has no effect, because temperature 0 decodes "
             "greedily; set generation.temperature above 0, or leave topP out"
         )
-    if replays(spec) and replay_slots(spec) == 0:
-        yield (
-            f"spec.dart.replay.ratio: {spec.dart.replay.ratio} of a batch of {spec.es.batch_size} rounds to "
-            "no problem, so replay never fires; raise it or es.batchSize, or set dart.replay.enabled: false"
-        )
+    for one, quota in _quotas(spec):
+        if quota > 0 and replays(spec) and replay_slots(spec, quota) == 0:
+            share = (
+                "a batch" if one.path == "dataset" else f"the {quota} problems of spec.{one.path} in a batch"
+            )
+            size = f" of {quota}" if one.path == "dataset" else ""
+            yield (
+                f"spec.dart.replay.ratio: {spec.dart.replay.ratio} of {share}{size} rounds to no problem, so "
+                "replay never fires; raise it or es.batchSize, or set dart.replay.enabled: false"
+            )
 
 
 def replays(spec: JobSpec) -> bool:
@@ -38,37 +45,84 @@ def replays(spec: JobSpec) -> bool:
     return spec.dart.enabled and spec.dart.replay.enabled
 
 
-def replay_slots(spec: JobSpec) -> int:
-    """Places of a batch offered to replay: round(B x ratio), half to even, at most B - 1."""
-    return min(round(spec.es.batch_size * spec.dart.replay.ratio), spec.es.batch_size - 1)
+def replay_slots(spec: JobSpec, quota: int) -> int:
+    """Places offered to replay among a set's `quota` problems of a batch: half to even, at most quota - 1."""
+    return min(round(quota * spec.dart.replay.ratio), quota - 1)
 
 
-def errors_for_dataset(spec: JobSpec, problem_count: int) -> list[FieldProblem]:
-    """Return why the training problems, once loaded, can't be trained on with these settings."""
-    if problem_count < 1:
-        return [
-            FieldProblem("spec.dataset", "0 problems", "the data set holds no problems; give at least one")
-        ]
-    if spec.es.batch_size > problem_count:
-        return [
-            FieldProblem(
-                "spec.es.batchSize",
-                str(spec.es.batch_size),
-                f"{spec.es.batch_size} is larger than the data set ({problem_count} problems); "
-                f"allowed: at most {problem_count}",
-            )
-        ]
-    return []
+def errors_for(spec: JobSpec) -> list[FieldProblem]:
+    """Return why a job can't be trained on, whatever its data sets hold: parts of a mix without a share."""
+    return [
+        FieldProblem(
+            f"spec.{one.path}.weight",
+            str(one.weight),
+            f"{one.weight} of {_total_weight(spec)} in all gives this part no problem of a batch of "
+            f"{spec.es.batch_size}; raise it or es.batchSize, or leave the part out",
+        )
+        for one, quota in _quotas(spec)
+        if quota == 0
+    ]
 
 
-def warnings_for_dataset(spec: JobSpec, problem_count: int) -> list[str]:
-    """Return what the training problems, once loaded, make pointless.
+def errors_for_training(spec: JobSpec, sizes: Sequence[Sequence[int]]) -> list[FieldProblem]:
+    """Return why the training problems, once loaded, can't be trained on with these settings.
 
-    The next `B` fresh problems are never replayed; where they are all there are, replay never fires.
+    `sizes` is their number by stage and set.
     """
-    if replays(spec) and replay_slots(spec) > 0 and spec.es.batch_size >= problem_count:
-        return [
-            f"spec.es.batchSize: a batch of {spec.es.batch_size} holds all {problem_count} problems, so "
-            f"replay never fires; lower it below {problem_count}, or set dart.replay.enabled: false"
-        ]
-    return []
+    problems = errors_for(spec)
+    for (one, quota), size in _with_sizes(spec, sizes):
+        plain = one.path == "dataset"
+        if size < 1:
+            problems.append(
+                FieldProblem(
+                    f"spec.{one.path}", "0 problems", "the data set holds no problems; give at least one"
+                )
+            )
+        elif quota > size:
+            problems.append(
+                FieldProblem(
+                    "spec.es.batchSize" if plain else f"spec.{one.path}",
+                    str(quota),
+                    f"{quota} is larger than the data set ({size} problems); allowed: at most {size}"
+                    if plain
+                    else f"a batch takes {quota} of its problems, and there are {size}; lower es.batchSize "
+                    "or its weight",
+                )
+            )
+    return problems
+
+
+def warnings_for_training(spec: JobSpec, sizes: Sequence[Sequence[int]]) -> list[str]:
+    """Return what the training problems, once loaded, make pointless; `sizes` as in `errors_for_training`.
+
+    The next fresh problems of a set are never replayed; where they are all there are, replay never fires.
+    """
+    return [
+        (
+            f"spec.es.batchSize: a batch of {quota} holds all {size} problems, so "
+            f"replay never fires; lower it below {size}, or set dart.replay.enabled: false"
+        )
+        if one.path == "dataset"
+        else (
+            f"spec.{one.path}: a batch takes all {size} of its problems, so replay never fires among them; "
+            "lower es.batchSize, or set dart.replay.enabled: false"
+        )
+        for (one, quota), size in _with_sizes(spec, sizes)
+        if quota >= size and replays(spec) and replay_slots(spec, quota) > 0
+    ]
+
+
+def _quotas(spec: JobSpec) -> Iterator[tuple[TrainingSet, int]]:
+    """Each data set with its problems in every batch of its stage."""
+    for sets in spec.training_stages():
+        yield from zip(sets, quotas(spec.es.batch_size, [one.weight for one in sets]), strict=True)
+
+
+def _with_sizes(
+    spec: JobSpec, sizes: Sequence[Sequence[int]]
+) -> Iterator[tuple[tuple[TrainingSet, int], int]]:
+    return zip(_quotas(spec), (size for of_stage in sizes for size in of_stage), strict=True)
+
+
+def _total_weight(spec: JobSpec) -> float:
+    return math.fsum(part.weight for part in spec.dataset.mix)

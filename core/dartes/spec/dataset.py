@@ -7,6 +7,7 @@ from pydantic import Field, Strict
 
 from dartes.spec.base import Integer, Real, Refusal, SecretReference, SpecModel, Text, about, exactly_one
 from dartes.spec.source import SourceText
+from dartes.spec.task import TaskSpec
 
 ColumnName = Annotated[str, Strict(), Field(min_length=1, max_length=128)]
 FilterValues = Annotated[
@@ -20,9 +21,9 @@ class ProblemSelection(SpecModel):
     source: Annotated[
         SourceText,
         about(
-            "Where the problems are: hf://datasets/org/name, builtin://NAME, file:///path or a plain path to "
-            "a JSONL or JSON file, or to a folder of them named by split (relative to the job file), pvc://, "
-            "s3:// or gs://. Required, unless there are stages or a mix."
+            "Where the problems are: hf://datasets/org/name[@revision], builtin://NAME, file:///path or a "
+            "plain path to a JSONL, JSON, CSV, Parquet or Arrow file, or to a folder of them named by split "
+            "(relative to the job file), pvc://, s3:// or gs://. Required, unless there are stages or a mix."
         ),
     ] = ""
     config: Annotated[
@@ -54,8 +55,20 @@ class ProblemSelection(SpecModel):
     ] = Field(default_factory=dict)
     filters: Annotated[
         dict[ColumnName, FilterValues],
-        about("Keep only rows whose column holds one of the listed values, compared as text.", max_length=16),
+        about(
+            "Keep only rows whose column (as the file names it) holds one of the listed values, compared as "
+            "text.",
+            max_length=16,
+        ),
     ] = Field(default_factory=dict)
+
+
+class SingleDataset(ProblemSelection):
+    """The problems of an evaluation set: one source."""
+
+    source: Annotated[
+        SourceText, about("Where the problems are; spelt as spec.dataset.source.", min_length=1)
+    ]
 
 
 class MixPart(ProblemSelection):
@@ -67,6 +80,9 @@ class MixPart(ProblemSelection):
     weight: Annotated[
         Real, about("Share of this part in each batch, relative to the others.", gt=0, le=1e6)
     ] = 1.0
+    task: Annotated[TaskSpec | None, about("How this part is asked and graded. If not set, spec.task.")] = (
+        None
+    )
 
 
 class DatasetStage(ProblemSelection):
@@ -79,6 +95,9 @@ class DatasetStage(ProblemSelection):
         None
     )
     epochs: Annotated[Integer | None, about("Length of the stage in epochs.", ge=1, le=100_000)] = None
+    task: Annotated[TaskSpec | None, about("How this stage is asked and graded. If not set, spec.task.")] = (
+        None
+    )
 
     def rules(self) -> Iterator[Refusal]:
         yield from exactly_one(self, "iterations", "epochs", advice="it is the length of the stage")

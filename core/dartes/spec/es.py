@@ -17,7 +17,6 @@ from dartes.spec.base import (
     SpecModel,
     WeightType,
     about,
-    exactly_one,
 )
 
 FIXED = Mutability.FIXED
@@ -51,7 +50,8 @@ class EsSpec(SpecModel):
     iterations: Annotated[
         Integer | None,
         about(
-            "Length of the run in iterations; this or epochs. It may grow later, also after the end.",
+            "Length of the run in iterations; this or epochs, and neither where dataset.stages have their "
+            "own. It may grow later, also after the end.",
             Mutability.SUSPENDED,
             ge=1,
             le=1_000_000,
@@ -90,9 +90,12 @@ class EsSpec(SpecModel):
     ] = 1
 
     def rules(self) -> Iterator[Refusal]:
-        yield from exactly_one(
-            self, "iterations", "epochs", advice="it is the length of the run, for example iterations: 100"
-        )
+        if self.iterations is not None and self.epochs is not None:
+            yield Refusal(
+                "epochs",
+                "iterations is set too, and both are the length of the run: remove one of the two",
+                ("iterations", "epochs"),
+            )
         if self.antithetic and self.population_size % 2:
             yield Refusal(
                 "population_size",

@@ -4,8 +4,11 @@ from collections.abc import Iterator
 from typing import Annotated
 
 from dartes.spec.base import Boolean, Integer, Real, Refusal, SpecModel, Text, about
-from dartes.spec.dataset import DatasetSpec
+from dartes.spec.dataset import SingleDataset
 from dartes.spec.task import TaskSpec
+
+RESERVED_NAMES = ("train", "reward")
+"""Names of other digests, beside which those of sets stand."""
 
 
 class EvaluationSet(SpecModel):
@@ -20,7 +23,7 @@ class EvaluationSet(SpecModel):
             pattern=r"^[a-z]([a-z0-9-]*[a-z0-9])?$",
         ),
     ]
-    dataset: Annotated[DatasetSpec, about("The problems; the same fields as spec.dataset.")]
+    dataset: Annotated[SingleDataset, about("The problems; the same fields as spec.dataset, one source.")]
     task: Annotated[
         TaskSpec | None,
         about("How they are asked and graded; the same fields as spec.task. If not set, spec.task."),
@@ -29,15 +32,18 @@ class EvaluationSet(SpecModel):
     temperature: Annotated[Real, about("0 decodes greedily; above 0 samples.", ge=0, le=10)] = 0.0
 
     def rules(self) -> Iterator[Refusal]:
+        if self.name in RESERVED_NAMES:
+            yield Refusal(
+                "name",
+                f"{self.name!r} is what records call something else; allowed: any other name, for example "
+                f"{self.name}-set",
+            )
         if self.samples > 1 and self.temperature == 0:
             yield Refusal(
                 "samples",
                 f"{self.samples} greedy answers are all the same; set temperature above 0, or samples: 1",
                 ("samples", "temperature"),
             )
-        for kind in ("stages", "mix"):
-            if getattr(self.dataset, kind):
-                yield Refusal(f"dataset.{kind}", "an evaluation set has one source: use one set for each")
 
 
 class EvaluationSpec(SpecModel):
@@ -47,6 +53,14 @@ class EvaluationSpec(SpecModel):
         tuple[EvaluationSet, ...],
         about(
             "Held-out sets. All are evaluated before the first and after the last iteration.", max_length=16
+        ),
+    ] = ()
+    holdouts: Annotated[
+        tuple[EvaluationSet, ...],
+        about(
+            "Sets of other abilities, such as IFEval or MMLU, evaluated likewise: reports say what was "
+            "forgotten against the base model. They never choose the best iteration.",
+            max_length=16,
         ),
     ] = ()
     every_iterations: Annotated[
@@ -60,11 +74,17 @@ class EvaluationSpec(SpecModel):
     ] = 0
 
     def rules(self) -> Iterator[Refusal]:
-        seen: dict[str, int] = {}
-        for position, entry in enumerate(self.sets):
-            first = seen.setdefault(entry.name, position)
-            if first != position:
-                yield Refusal(
-                    f"sets[{position}].name",
-                    f"{entry.name!r} already names sets[{first}]; give every set its own name",
-                )
+        seen: dict[str, str] = {}
+        for kind, entries in (("sets", self.sets), ("holdouts", self.holdouts)):
+            for position, entry in enumerate(entries):
+                place = f"{kind}[{position}]"
+                first = seen.setdefault(entry.name, place)
+                if first != place:
+                    yield Refusal(
+                        f"{place}.name", f"{entry.name!r} already names {first}; give every set its own name"
+                    )
+
+    @property
+    def all_sets(self) -> tuple[EvaluationSet, ...]:
+        """The sets, then the holdouts."""
+        return (*self.sets, *self.holdouts)

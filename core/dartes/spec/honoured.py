@@ -7,8 +7,29 @@ from collections.abc import Mapping
 
 from dartes.spec.source import Scheme
 
-_DATASET = ("source", "split", "maxProblems", "columns")
-_TASK = ("kind", "prompt", "system", "answerFormat", "fitness", "auxiliaryWeight", "options")
+TRAINED_ON = ("spec.dataset", "spec.dataset.stages.[]", "spec.dataset.mix.[]")
+"""Where problems to train on are chosen."""
+
+EVALUATION_SETS = ("spec.evaluation.sets.[]", "spec.evaluation.holdouts.[]")
+
+SELECTIONS = (*TRAINED_ON, *(f"{each}.dataset" for each in EVALUATION_SETS))
+"""Everything that chooses problems: a source, and what is taken of it."""
+
+TASKS = ("spec.task", *(f"{place}.task" for place in (*TRAINED_ON[1:], *EVALUATION_SETS)))
+"""Everything that says how problems are asked and graded."""
+
+_SELECTION = ("source", "config", "split", "revision", "maxProblems", "columns", "filters")
+_TASK = (
+    "kind",
+    "prompt",
+    "system",
+    "answerFormat",
+    "fitness",
+    "passThreshold",
+    "auxiliaryWeight",
+    "options",
+    "python",
+)
 _PLACEMENT = (
     "image",
     "resources",
@@ -35,18 +56,18 @@ _HONOURED_EVERYWHERE = (
     "spec.model.source",
     "spec.model.revision",
     "spec.model.dtype",
-    *(f"spec.dataset.{name}" for name in _DATASET),
-    *(f"spec.task.{name}" for name in _TASK),
+    *(f"{place}.{name}" for place in SELECTIONS for name in _SELECTION),
+    "spec.dataset.stages.[].iterations",
+    "spec.dataset.stages.[].epochs",
+    "spec.dataset.mix.[].weight",
+    *(f"{place}.{name}" for place in TASKS for name in _TASK),
     "spec.generation",
     "spec.es",
     "spec.dart",
     "spec.evaluation.everyIterations",
     "spec.evaluation.parent",
-    "spec.evaluation.sets.[].name",
-    "spec.evaluation.sets.[].samples",
-    "spec.evaluation.sets.[].temperature",
-    *(f"spec.evaluation.sets.[].dataset.{name}" for name in _DATASET),
-    *(f"spec.evaluation.sets.[].task.{name}" for name in _TASK),
+    "spec.evaluation.logCompletions",
+    *(f"{each}.{name}" for each in EVALUATION_SETS for name in ("name", "samples", "temperature")),
     "spec.workers.replicas",
     "spec.workers.engine",
     "spec.workers.threads",
@@ -70,6 +91,7 @@ HONOURED_IN_A_CLUSTER: tuple[str, ...] = (
     "spec.startupDeadlineSeconds",
     "spec.model.secretRef",
     "spec.model.cache",
+    *(f"{place}.secretRef" for place in SELECTIONS),
     *(f"spec.{role}.{name}" for role in ("coordinator", "workers") for name in _PLACEMENT),
     "spec.workers.minReplicas",
     "spec.workers.maxReplicas",
@@ -95,17 +117,11 @@ HONOURED: tuple[str, ...] = (*_HONOURED_EVERYWHERE, *HONOURED_IN_A_CLUSTER)
 
 HONOURED_VALUES: Mapping[str, tuple[str | int, ...]] = {
     "spec.workers.engine": ("Transformers",),
-    "spec.task.fitness": ("Pass",),
-    "spec.evaluation.sets.[].task.fitness": ("Pass",),
-    "spec.evaluation.sets.[].samples": (1,),
-    "spec.evaluation.sets.[].temperature": (0,),
 }
 """Fields of which only some of the model's values are honoured."""
 
 HONOURED_SCHEMES: Mapping[str, tuple[Scheme, ...]] = {
     "spec.model.source": (Scheme.FILE, Scheme.HUB, Scheme.BUILTIN, Scheme.PVC),
-    "spec.dataset.source": (Scheme.FILE, Scheme.BUILTIN),
-    "spec.evaluation.sets.[].dataset.source": (Scheme.FILE, Scheme.BUILTIN),
     "spec.checkpoint.weights.destination": (Scheme.PVC,),
     "spec.export.destination": (Scheme.PVC, Scheme.S3, Scheme.GCS, Scheme.HUB),
 }

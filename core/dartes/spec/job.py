@@ -4,6 +4,7 @@ One model serves the command line, the coordinator and the CRD, so that a file m
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from pydantic import Field, Strict
@@ -22,7 +23,7 @@ from dartes.spec.base import (
 )
 from dartes.spec.checkpoint import CheckpointSpec
 from dartes.spec.dart import DartSpec
-from dartes.spec.dataset import DatasetSpec
+from dartes.spec.dataset import DatasetSpec, ProblemSelection
 from dartes.spec.es import EsSpec
 from dartes.spec.evaluation import EvaluationSet, EvaluationSpec
 from dartes.spec.export import ExportSpec
@@ -63,6 +64,17 @@ class JobMetadata(SpecModel):
         dict[LabelKey, Annotated[str, Strict(), Field(max_length=16_384)]],
         about("Annotations of the job.", ANY_TIME, max_length=64),
     ] = Field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class TrainingSet:
+    """One data set of a stage: its problems, how they are asked and graded, and its share of a mix."""
+
+    dataset: ProblemSelection
+    task: TaskSpec
+    weight: float = 1.0
+    path: str = "dataset"
+    """Where the job file has it, without `spec.`."""
 
 
 class JobSpec(SpecModel):
@@ -124,11 +136,42 @@ class JobSpec(SpecModel):
         """Number format in which members are served: `es.servedDtype`, or else `model.dtype`."""
         return self.es.served_dtype or self.model.dtype
 
+    def training_stages(self) -> tuple[tuple[TrainingSet, ...], ...]:
+        """Return the data sets of each stage, in order; a job without stages has one."""
+        dataset = self.dataset
+        if dataset.stages:
+            return tuple(
+                (TrainingSet(stage, stage.task or self.task, path=f"dataset.stages[{number}]"),)
+                for number, stage in enumerate(dataset.stages)
+            )
+        if dataset.mix:
+            parts = (
+                TrainingSet(part, part.task or self.task, part.weight, f"dataset.mix[{number}]")
+                for number, part in enumerate(dataset.mix)
+            )
+            return (tuple(parts),)
+        return ((TrainingSet(dataset, self.task),),)
+
     def task_of(self, evaluation_set: EvaluationSet) -> TaskSpec:
         """Return the task that grades an evaluation set: its own, or else the job's."""
         return evaluation_set.task or self.task
 
     def rules(self) -> Iterator[Refusal]:
+        has_length = self.es.iterations is not None or self.es.epochs is not None
+        if self.dataset.stages and has_length:
+            yield Refusal(
+                "es",
+                "iterations and epochs are the length of a run without stages, and dataset.stages have their "
+                "own: remove es.iterations and es.epochs",
+                ("es", "dataset.stages"),
+            )
+        if not self.dataset.stages and not has_length:
+            yield Refusal(
+                "es",
+                "set exactly one of iterations or epochs: it is the length of the run, for example "
+                "iterations: 100",
+                ("es", "dataset.stages"),
+            )
         most = self.dataset.max_problems
         if most is not None and self.es.batch_size > most:
             yield Refusal(

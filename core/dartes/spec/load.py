@@ -14,6 +14,7 @@ from pydantic_core import ErrorDetails
 
 from dartes.spec.base import RULE_ERROR
 from dartes.spec.checks import warnings_for
+from dartes.spec.dump import JOB_FOLDER
 from dartes.spec.job import DartESJob
 from dartes.spec.messages import KEY_MARK, explain, involved_locations, refusals
 from dartes.spec.problems import FieldProblem, InvalidJobError, Location, path_text, show
@@ -54,7 +55,12 @@ def parse_job_text(text: str, source_name: str, base_dir: Path) -> LoadedJob:
             document.line_of(()),
         )
     job = _checked(document.value, document, source_name)
-    return LoadedJob(job, (*warnings_for(job.spec), *_ignored_here(document.value)), base_dir)
+    folder = job.metadata.annotations.get(JOB_FOLDER)
+    return LoadedJob(
+        job,
+        (*warnings_for(job.spec), *_ignored_here(document.value)),
+        base_dir if folder is None else Path(folder),
+    )
 
 
 def job_from_object(found: Mapping[str, Any]) -> LoadedJob:

@@ -19,6 +19,7 @@ from dartes.spec.base import SOURCE_KEY
 
 SOURCE_ERROR = "dartes_source"
 _HUB_PART = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,95}")
+_REVISION = re.compile(r"[A-Za-z0-9._/-]{1,200}")
 _BUILTIN_NAME = re.compile(r"[a-z][a-z0-9-]{0,62}")
 
 
@@ -35,10 +36,14 @@ class Scheme(StrEnum):
 
 @dataclass(frozen=True)
 class Source:
-    """A place: its scheme, and what follows it (a path, `org/name`, `bucket/key` or a built-in's name)."""
+    """A place: its scheme, and what follows it (a path, `org/name`, `bucket/key` or a built-in's name).
+
+    `revision` is what follows the `@` of a data set on the hub.
+    """
 
     scheme: Scheme
     rest: str
+    revision: str | None = None
 
     def path(self, base_dir: Path) -> Path:
         """Return the local path of a FILE source; relative ones are relative to the job file's folder."""
@@ -63,6 +68,11 @@ def parse_source(text: str) -> Source:
         rest = unquote(rest)
     if not rest.strip("/") or "\x00" in rest:
         raise ValueError(f"nothing follows {head}://; allowed: {_EXAMPLES[scheme]}")
+    revision = None
+    if scheme is Scheme.HUB and rest.startswith("datasets/") and "@" in rest:
+        rest, _, revision = rest.partition("@")
+        if not _REVISION.fullmatch(revision):
+            raise ValueError(f"not a revision after the @; allowed: {_EXAMPLES[scheme]}")
     parts = rest.split("/")
     if scheme is Scheme.HUB:
         names = parts[1:] if parts[0] == "datasets" else parts
@@ -70,13 +80,13 @@ def parse_source(text: str) -> Source:
             raise ValueError(f"not a repository's name; allowed: {_EXAMPLES[scheme]}")
     if scheme is Scheme.BUILTIN and not _BUILTIN_NAME.fullmatch(rest):
         raise ValueError(f"not a built-in's name; allowed: {_EXAMPLES[scheme]}")
-    return Source(scheme, rest)
+    return Source(scheme, rest, revision)
 
 
 _EXAMPLES = {
     Scheme.BUILTIN: "builtin://addition",
     Scheme.FILE: "file:///absolute/path, or a plain path",
-    Scheme.HUB: "hf://org/name (a model) or hf://datasets/org/name (a data set)",
+    Scheme.HUB: "hf://org/name (a model) or hf://datasets/org/name[@revision] (a data set)",
     Scheme.PVC: "pvc://claim/path",
     Scheme.S3: "s3://bucket/path",
     Scheme.GCS: "gs://bucket/path",

@@ -13,20 +13,22 @@ from dartes.spec.fields import is_default, is_known, pattern_path, schema_at
 from dartes.spec.honoured import (
     HONOURED_SCHEMES,
     HONOURED_VALUES,
+    SELECTIONS,
+    TASKS,
     holds_fields_for_a_cluster,
     holds_honoured,
     is_for_a_cluster,
     is_honoured,
 )
 from dartes.spec.problems import Location, path_text, show
-from dartes.spec.source import Scheme, parse_source
+from dartes.spec.source import Scheme, Source, parse_source
 from dartes.spec.suggest import meant
-from dartes.spec.task import PYTHON_KIND
 
 TASK_GROUP = "dartes.tasks"
-TASK_KINDS = ("spec.task.kind", "spec.evaluation.sets.[].task.kind")
-PLANNED_KINDS = ("math", "boolq", "code", "instruction", PYTHON_KIND)
-"""Kinds that are part of the design and not offered yet, unless the user has installed one of that name."""
+TASK_KINDS = tuple(f"{place}.kind" for place in TASKS)
+MODEL_SOURCE = "spec.model.source"
+DATASET_SOURCES = tuple(f"{place}.source" for place in SELECTIONS)
+_HUB_DATASETS = "datasets/"
 
 
 def unsupported(data: JsonValue, *, any_kind: bool = False) -> Iterator[tuple[Location, str]]:
@@ -53,6 +55,9 @@ def _cluster_fields(value: JsonValue, location: Location) -> Iterator[str]:
     elif isinstance(value, Mapping) and (not location or holds_fields_for_a_cluster(path)):
         for key, inner in value.items():
             yield from _cluster_fields(inner, (*location, key))
+    elif isinstance(value, list) and holds_fields_for_a_cluster(path):
+        for position, inner in enumerate(value):
+            yield from _cluster_fields(inner, (*location, position))
 
 
 def _walk(value: JsonValue, location: Location) -> Iterator[tuple[Location, str]]:
@@ -76,20 +81,30 @@ def _value_problems(value: JsonValue, location: Location, path: str) -> Iterator
     if allowed is not None and value not in allowed and _is_a_choice(value, location):
         words = " or ".join(str(choice) for choice in allowed)
         yield location, f"{show(value)} is not supported yet by this version; allowed: {words}"
-    schemes = HONOURED_SCHEMES.get(path)
-    if schemes is not None and isinstance(value, str) and value:
+    if isinstance(value, str) and value and (path in HONOURED_SCHEMES or path in DATASET_SOURCES):
         try:
             source = parse_source(value)
         except ValueError:
             return  # The model has already said that it is not spelt as a source.
-        if source.scheme not in schemes:
-            places = [f"{scheme.value}://" for scheme in schemes]
-            places += ["a local path"] if Scheme.FILE in schemes else []
-            *first, last = places
-            listed = f"{', '.join(first)} or {last}" if first else last
-            yield location, f"{show(value)} is not supported yet by this version; allowed: {listed}"
+        yield from ((location, message) for message in _source_problems(value, source, path))
     if path in TASK_KINDS and isinstance(value, str):
         yield from ((location, message) for message in kind_problems(value))
+
+
+def _source_problems(text: str, source: Source, path: str) -> Iterator[str]:
+    schemes = HONOURED_SCHEMES.get(path, tuple(Scheme))
+    if source.scheme not in schemes:
+        places = [f"{scheme.value}://" for scheme in schemes]
+        places += ["a local path"] if Scheme.FILE in schemes else []
+        *first, last = places
+        listed = f"{', '.join(first)} or {last}" if first else last
+        yield f"{show(text)} is not supported yet by this version; allowed: {listed}"
+    elif source.scheme is Scheme.HUB:
+        names_data = source.rest.startswith(_HUB_DATASETS)
+        if path in DATASET_SOURCES and not names_data:
+            yield f"{show(text)} names a model on the hub; a data set is written hf://datasets/{source.rest}"
+        elif path == MODEL_SOURCE and names_data:
+            yield f"{show(text)} names a data set on the hub; a model is written hf://org/name"
 
 
 def _is_a_choice(value: JsonValue, location: Location) -> bool:
@@ -106,13 +121,9 @@ def known_kinds() -> tuple[str, ...]:
 
 
 def kind_problems(kind: str) -> Iterator[str]:
-    """Yield what is wrong with a task's kind: planned and not there yet, or unknown."""
+    """Yield what is wrong with a task's kind: that none of this name is installed."""
     known = known_kinds()
-    if kind in known or not kind:
-        return
-    listed = ", ".join(known)
-    if kind in PLANNED_KINDS:
-        yield f"{show(kind)} is not supported yet by this version; allowed: {listed}"
-    else:
-        hint = meant(kind, known)
-        yield f"no task of the name {show(kind)} is installed; allowed: {listed}{hint}"
+    if kind and kind not in known:
+        yield (
+            f"no task of the name {show(kind)} is installed; allowed: {', '.join(known)}{meant(kind, known)}"
+        )

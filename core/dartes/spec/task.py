@@ -11,6 +11,9 @@ from typing import Annotated
 from pydantic import Field, Strict
 
 from dartes.spec.base import IntOrString, Real, Refusal, SecretName, SpecModel, Text, about, exactly_one
+from dartes.tasks.rules import Fitness
+
+__all__ = ["PYTHON_KIND", "AnswerFormat", "ConfigMapReference", "Fitness", "PythonTask", "TaskSpec"]
 
 PYTHON_KIND = "python"
 
@@ -20,13 +23,6 @@ class AnswerFormat(StrEnum):
 
     TAGS = "Tags"
     BOXED = "Boxed"
-
-
-class Fitness(StrEnum):
-    """What a member is rewarded for: the pass bit, or the grader's score."""
-
-    PASS = "Pass"
-    SCORE = "Score"
 
 
 class ConfigMapReference(SpecModel):
@@ -65,8 +61,9 @@ class TaskSpec(SpecModel):
     kind: Annotated[
         Text,
         about(
-            "Name of the task, in lower case: addition, arithmetic, countdown, gsm8k, the name under which "
-            "an installed package offers one (entry points dartes.tasks), or python for your own function.",
+            "Name of the task, in lower case: addition, arithmetic, code, conciseness, countdown, gsm8k, "
+            "ifeval, instruction, math, multiple-choice, preference, puzzle, sudoku, the name under which an "
+            "installed package offers one (entry points dartes.tasks), or python for your own function.",
             min_length=1,
             max_length=63,
         ),
@@ -94,16 +91,32 @@ class TaskSpec(SpecModel):
         ),
     ] = None
     fitness: Annotated[
-        Fitness,
-        about("What a member is rewarded for: Pass (right or wrong) or Score (the grader's number)."),
-    ] = Fitness.PASS
+        Fitness | None,
+        about(
+            "What a member is rewarded for: Pass (right or wrong) or Score (the grader's number). If not "
+            "set: Score for tasks whose answers are scored (instruction, preference, conciseness, python), "
+            "Pass for all others."
+        ),
+    ] = None
     pass_threshold: Annotated[
-        Real | None, about("Score from which an answer counts as passed.", ge=-1e9, le=1e9)
+        Real | None,
+        about(
+            "Score from which an answer counts as passed, for tasks whose answers are scored. If not set, "
+            "0.5 for python and 1 for puzzle; answers of instruction and preference then pass that score "
+            "above the unperturbed model's own.",
+            ge=-1e9,
+            le=1e9,
+        ),
     ] = None
     auxiliary_weight: Annotated[
-        Real,
-        about("Weight of the auxiliary score (the format of an answer) in the fitness.", ge=0, le=100),
-    ] = 0.1
+        Real | None,
+        about(
+            "Weight of the auxiliary score (such as the format of an answer) in the fitness. If not set, the "
+            "task's own: 0 for math, else 0.1.",
+            ge=0,
+            le=100,
+        ),
+    ] = None
     options: Annotated[
         dict[Annotated[str, Strict(), Field(min_length=1, max_length=63)], IntOrString],
         about("Settings of this kind of task, by name; each an integer or a text.", max_length=64),

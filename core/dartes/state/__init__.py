@@ -1,6 +1,6 @@
 """What a run leaves on disk and how it is read back; writing it is the coordinator's alone."""
 
-from dartes.state.columns import StoredEvaluation, StoredIteration, StoredSnapshot
+from dartes.state.columns import StoredCompletion, StoredEvaluation, StoredIteration, StoredSnapshot
 from dartes.state.errors import DamagedStoreError, NoStateError
 from dartes.state.folder import RunFolder
 from dartes.state.reader import RunReader
@@ -10,6 +10,7 @@ __all__ = [
     "NoStateError",
     "RunFolder",
     "RunReader",
+    "StoredCompletion",
     "StoredEvaluation",
     "StoredIteration",
     "StoredSnapshot",

@@ -55,7 +55,7 @@ def journal_row(settings: AlgorithmSettings, iteration: int, stage: int, scored:
     return JournalRow(
         iteration=Iteration(iteration),
         stage=stage,
-        seeds=member_seeds(settings, Iteration(iteration)),
+        seeds=member_seeds(settings, Iteration(iteration), stage),
         coefficients=coefficients,
     )
 
@@ -66,7 +66,7 @@ def recompute(
     stored: Iterable[StoredIteration],
     header_hash: bytes,
 ) -> Iterator[Decision]:
-    """Recompute stored iterations 0, 1, ... in order, moving `state` (a new one) along.
+    """Recompute stored iterations 0, 1, ... in order, moving `state` (a new one) along, through all stages.
 
     Raises
     ------
@@ -78,6 +78,8 @@ def recompute(
         if it.iteration != expected:
             raise DivergenceError(expected, "iteration number")
         batch = draw_batch(settings, state, Iteration(it.iteration))
+        if batch is not None and batch.stage != it.stage:
+            raise DivergenceError(it.iteration, "stage")
         if batch is None or not np.array_equal(batch.problems, it.problems):
             raise DivergenceError(it.iteration, "batch")
         if not np.array_equal(batch.replayed, it.replayed) or batch.epoch != it.epoch:
@@ -99,5 +101,5 @@ def recompute(
         if current != it.row_hash or row.encode() != it.row:
             raise DivergenceError(it.iteration, "row hash")
         yield Decision(stored=it, batch=batch, scored=scored, row=row, row_hash=current)
-        advance(state, batch, scored)
+        advance(settings, state, batch, scored)
         previous = current

@@ -12,11 +12,14 @@ from typing import Any, Self
 
 from dartes.errors import ConfigurationError, TransientError
 from dartes.state.columns import (
+    COMPLETION_COLUMNS,
     EVALUATION_COLUMNS,
     ITERATION_COLUMNS,
+    StoredCompletion,
     StoredEvaluation,
     StoredIteration,
     StoredSnapshot,
+    completion_of,
     evaluation_of,
     iteration_of,
 )
@@ -151,6 +154,22 @@ class RunReader:
         rows = self._query(f"SELECT {EVALUATION_COLUMNS} FROM evaluations ORDER BY iteration, set_name")
         return [evaluation_of(row) for row in rows]
 
+    def completions(self, iteration: int, set_name: str) -> list[StoredCompletion]:
+        """Answers that were kept as text, by row, then sample; empty where there are none (any more)."""
+        rows = self._query(
+            f"SELECT {COMPLETION_COLUMNS} FROM completions WHERE iteration = ? AND set_name = ?"
+            " ORDER BY row, sample",
+            (iteration, set_name),
+        )
+        return [completion_of(row) for row in rows]
+
+    def iterations_with_completions(self, set_name: str) -> list[int]:
+        """Evaluated iterations of which answers were kept as text, oldest first."""
+        rows = self._query(
+            "SELECT DISTINCT iteration FROM completions WHERE set_name = ? ORDER BY iteration", (set_name,)
+        )
+        return [int(row[0]) for row in rows]
+
     def snapshots(self) -> list[StoredSnapshot]:
         """Reported snapshots, oldest first."""
         rows = self._query("SELECT iteration, row_hash, digest, file FROM snapshots ORDER BY 1")
@@ -176,7 +195,8 @@ class RunReader:
         version = self.meta_text("schema_version")
         if version != str(SCHEMA_VERSION):
             raise ConfigurationError(
-                f"{self._path}: state version {version}, but this dartes reads version {SCHEMA_VERSION}"
+                f"{self._path}: state version {version}, but this dartes reads version {SCHEMA_VERSION}. "
+                "Go on here with the version of dartes that wrote it, or start the job in a new folder"
             )
 
     def _query(self, statement: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:

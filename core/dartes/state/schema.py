@@ -1,6 +1,6 @@
 """The tables of the store. Bits are kept, never what can be computed from them."""
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 # History, weights, fitness, buffer and the next batch are functions of these columns and of the job.
 _DEFINITIONS = """
@@ -17,9 +17,10 @@ CREATE TABLE iterations (
     replayed      BLOB NOT NULL,     -- bits [B]
     passed        BLOB NOT NULL,     -- bits, a padded row of ceil(B/8) bytes per member [N, B]
     truncated     BLOB NOT NULL,     -- as passed
-    scores        BLOB,              -- zlib of little-endian float32 [N, B]; NULL where they equal the passes
+    scores        BLOB,              -- zlib of little-endian float32 [N, B]; NULL where passes decide
     auxiliary     BLOB,              -- as scores; NULL where all are zero
-    parent_passed BLOB,              -- bits [B]; NULL unless evaluation.parent
+    parent_passed BLOB,              -- bits [B]; NULL unless the parent was evaluated
+    parent_scores BLOB,              -- zlib of little-endian float32 [B]; NULL unless passes depend on them
     row           BLOB NOT NULL,     -- journal row
     row_hash      BLOB NOT NULL,
     beside        TEXT NOT NULL      -- JSON outside every hash: seconds, tokens, workers, attempts
@@ -29,10 +30,26 @@ CREATE TABLE evaluations (
     iteration INTEGER NOT NULL,      -- number of updates in the evaluated weights
     set_name  TEXT NOT NULL,
     problems  INTEGER NOT NULL,
-    passed    BLOB NOT NULL,         -- bits [problems]
-    truncated BLOB NOT NULL,
-    beside    TEXT NOT NULL,
+    samples   INTEGER NOT NULL,      -- answers to each problem, side by side in what follows
+    passed    BLOB NOT NULL,         -- bits [problems * samples]
+    truncated BLOB NOT NULL,         -- as passed
+    keys      BLOB,                  -- zlib of little-endian uint64 [problems * samples]; NULL for one sample
+    scores    BLOB,                  -- zlib of little-endian float32, likewise; NULL where no rule needs them
+    beside    TEXT NOT NULL,         -- JSON: tokens, shares and means of the answers
     PRIMARY KEY (iteration, set_name)
+) WITHOUT ROWID;
+
+CREATE TABLE completions (
+    iteration INTEGER NOT NULL,
+    set_name  TEXT NOT NULL,
+    row       INTEGER NOT NULL,
+    sample    INTEGER NOT NULL,
+    prompt    TEXT NOT NULL,
+    text      TEXT NOT NULL,
+    passed    INTEGER NOT NULL,
+    score     REAL NOT NULL,
+    reason    TEXT NOT NULL,
+    PRIMARY KEY (iteration, set_name, row, sample)
 ) WITHOUT ROWID;
 
 CREATE TABLE attestations (

@@ -13,6 +13,7 @@ from dartes.tasks.base import (
     TaskDescription,
     int_column,
     refuse_answer_format,
+    refuse_pass_threshold,
     refuse_unknown_options,
 )
 from dartes.tasks.templates import Template, build_prompt
@@ -32,6 +33,7 @@ class AdditionTask:
     @classmethod
     def from_spec(cls, spec: TaskDescription) -> Self:
         """See `Task.from_spec`; a `system` text makes the prompt a chat."""
+        refuse_pass_threshold(cls.name, spec.pass_threshold)
         refuse_unknown_options(cls.name, spec.options, ())
         refuse_answer_format(cls.name, spec.answer_format)
         return cls(Template(spec.prompt or DEFAULT_PROMPT), spec.system)
@@ -46,7 +48,11 @@ class AdditionTask:
         """See `Task.prompt`."""
         return build_prompt(self.template, self.system, row, chat=self.system is not None)
 
+    def reference(self, row: Row) -> str:
+        """See `Task.reference`."""
+        return str(int_column(row, "a") + int_column(row, "b"))
+
     def grade(self, row: Row, completion: str) -> Grade:
         """See `Task.grade`; there is no auxiliary score."""
-        right = str(int_column(row, "a") + int_column(row, "b"))
-        return Grade.of("" if completion.strip() == right else "not the sum")
+        answer = completion.strip()
+        return Grade.of("" if answer == self.reference(row) else "not the sum", answer=answer)

@@ -18,6 +18,7 @@ from dartes.tasks.base import (
     TaskDescription,
     int_column,
     refuse_answer_format,
+    refuse_pass_threshold,
     refuse_unknown_options,
     shorten,
 )
@@ -82,6 +83,7 @@ class ArithmeticTask:
     @classmethod
     def from_spec(cls, spec: TaskDescription) -> Self:
         """See `Task.from_spec`; an empty `system` text leaves the system message out."""
+        refuse_pass_threshold(cls.name, spec.pass_threshold)
         refuse_unknown_options(cls.name, spec.options, (*_OPTIONS, _ACCEPT))
         refuse_answer_format(cls.name, spec.answer_format)
         shares = {name: value for name, value in spec.options.items() if name != _ACCEPT}
@@ -99,13 +101,18 @@ class ArithmeticTask:
         """See `Task.prompt`; always a chat."""
         return build_prompt(self.template, self.system or None, row, chat=True)
 
+    def reference(self, row: Row) -> str:
+        """See `Task.reference`."""
+        return str(int_column(row, "answer"))
+
     def grade(self, row: Row, completion: str) -> Grade:
         """See `Task.grade`."""
         right = str(int_column(row, "answer"))
         answer = completion.strip()
         if answer == right:
             parts = self.partial
-            return Grade.of("", parts.number_in_text + parts.bare_number + parts.brevity)
+            auxiliary = parts.number_in_text + parts.bare_number + parts.brevity
+            return Grade.of("", auxiliary, answer=answer)
         auxiliary = 0.0
         reason = "the right number is not there"
         if right in answer and right in _NUMBER_IN_TEXT.findall(answer):
@@ -114,13 +121,17 @@ class ArithmeticTask:
         if _NUMBER_IN_TEXT.fullmatch(answer):
             auxiliary += self.partial.bare_number
             reason = "another number"
-        return Grade.of(reason, auxiliary)
+        return Grade.of(reason, auxiliary, answer=self._number(answer))
+
+    def _number(self, answer: str) -> str:
+        """The number that would pass, were it the right one."""
+        if self.accept is Accept.BARE_NUMBER:
+            return answer if _NUMBER_IN_TEXT.fullmatch(answer) else ""
+        end = _NUMBER_AT_END.search(answer)
+        return "" if end is None else end[0].rstrip(".!")
 
     def _ends_with(self, right: str, answer: str) -> bool:
-        if self.accept is Accept.BARE_NUMBER:
-            return False
-        end = _NUMBER_AT_END.search(answer)
-        return end is not None and end[0].rstrip(".!") == right
+        return self.accept is Accept.NUMBER_AT_END and self._number(answer) == right
 
 
 def _share(name: str, value: JSON) -> float:

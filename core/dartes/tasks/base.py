@@ -3,6 +3,7 @@
 Imported by the grader process, so it stays light: no NumPy, no pydantic, no dartes module but `errors`.
 """
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Protocol, Self, TypeAlias
@@ -18,6 +19,10 @@ Row: TypeAlias = Mapping[str, JSON]
 
 class RowError(ConfigurationError):
     """A problem that the task cannot use; the message names the column and those there are."""
+
+
+class UnreadableReferenceError(RowError):
+    """A problem whose reference answer the grader itself cannot read; a few are tolerated, and never pass."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,22 +46,71 @@ class Grade:
     passed
         Whether the problem counts as solved: pass rates and history use nothing else.
     score
-        The primary score; equal to `passed` for every verifiable task.
+        The primary score, any finite number; 1.0 or 0.0 for a task that knows only right and wrong.
     auxiliary
         The auxiliary score (format), 0..1; never weighted by difficulty.
     reason
         Why the answer did not pass, for people; empty when it did.
+    answer
+        What was taken as the answer, normalised so that equal answers are equal texts: majority votes count
+        it. Empty where none was found, and for tasks whose answers cannot be compared.
     """
 
     passed: bool
     score: float
     auxiliary: float
     reason: str = ""
+    answer: str = ""
 
     @classmethod
-    def of(cls, reason: str, auxiliary: float = 0.0) -> Self:
+    def of(cls, reason: str, auxiliary: float = 0.0, *, answer: str = "") -> Self:
         """A verifiable task's grade: passed exactly when there is no reason against it."""
-        return cls(passed=not reason, score=0.0 if reason else 1.0, auxiliary=auxiliary, reason=reason)
+        return cls(not reason, 0.0 if reason else 1.0, auxiliary, reason, answer)
+
+
+class SourceDescription(Protocol):
+    """A file of Python that the user keeps: in a cluster a key of a ConfigMap, else a file beside the job."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def key(self) -> str: ...
+    @property
+    def function(self) -> str: ...
+
+
+class RewardDescription(Protocol):
+    """Where the user's own reward function is: exactly one of an importable `module:function` and a file."""
+
+    @property
+    def function(self) -> str | None: ...
+    @property
+    def config_map(self) -> SourceDescription | None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFile:
+    """A plain `SourceDescription`."""
+
+    name: str
+    key: str = "reward.py"
+    function: str = "reward"
+
+
+@dataclass(frozen=True, slots=True)
+class RewardSource:
+    """A plain `RewardDescription`."""
+
+    function: str | None = None
+    config_map: SourceFile | None = None
+
+    @classmethod
+    def of(cls, description: RewardDescription) -> Self:
+        """Copy a description."""
+        file = description.config_map
+        return cls(
+            description.function, None if file is None else SourceFile(file.name, file.key, file.function)
+        )
 
 
 class TaskDescription(Protocol):
@@ -72,6 +126,10 @@ class TaskDescription(Protocol):
     def answer_format(self) -> str | None: ...
     @property
     def options(self) -> Mapping[str, JSON]: ...
+    @property
+    def pass_threshold(self) -> float | None: ...
+    @property
+    def python(self) -> RewardDescription | None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +141,8 @@ class TaskSettings:
     system: str | None = None
     answer_format: str | None = None
     options: Mapping[str, JSON] = field(default_factory=dict)
+    pass_threshold: float | None = None
+    python: RewardSource | None = None
 
     @classmethod
     def of(cls, description: TaskDescription) -> Self:
@@ -93,11 +153,22 @@ class TaskSettings:
             system=description.system,
             answer_format=None if description.answer_format is None else str(description.answer_format),
             options=dict(description.options),
+            pass_threshold=description.pass_threshold,
+            python=None if description.python is None else RewardSource.of(description.python),
         )
 
 
 class Task(Protocol):
-    """A kind of problem. Implementations are immutable; `grade` is pure and bounded for any string."""
+    """A kind of problem. Implementations are immutable; `grade` is pure and bounded for any string.
+
+    A class may also have these attributes, read by `rules` and `dartes.rewards.opening`:
+    `default_auxiliary_weight` (0.1), `has_score` (False; True where the score is more than right or wrong,
+    and then the fitness unless the job says otherwise), `compares_with_parent` (False; True where, without a
+    `passThreshold`, a pass is a score above the unperturbed model's on the same problem), `grader`
+    ("parser"), the entry point of group `dartes.graders` that grades its answers, and `prepare`, called once
+    by a grader process before its first answer: imports, warm-up, and whatever the process must refuse from
+    then on.
+    """
 
     name: ClassVar[str]
 
@@ -114,18 +185,49 @@ class Task(Protocol):
         """The prompt of a checked row."""
         ...
 
+    def reference(self, row: Row) -> str:
+        """The right answer of a checked row as a person reads it; empty where there is none."""
+        ...
+
     def grade(self, row: Row, completion: str) -> Grade:
         """Grade one answer to a checked row."""
         ...
 
 
-def check_rows(task: Task, rows: Iterable[Row], source: str) -> None:
-    """Check every row, counted from 1; the first that does not fit raises `RowError` with its number."""
-    for number, row in enumerate(rows, start=1):
+_WHOLE = re.compile(r"[+-]?[0-9]{1,18}")
+
+TOLERATED_SHARE = 0.01
+"""Share of a data set's problems whose reference answer the grader need not be able to read."""
+
+_LISTED = 10
+
+
+def check_rows(task: Task, rows: Iterable[Row], source: str) -> list[str]:
+    """Check every row, counted from 1; returns what to warn about.
+
+    Raises
+    ------
+    RowError
+        The first row that does not fit, with its number; or more than `TOLERATED_SHARE` of the reference
+        answers cannot be read, with the numbers of the first ones.
+    """
+    unreadable: list[str] = []
+    count = 0
+    for count, row in enumerate(rows, start=1):
         try:
             task.check_row(row)
+        except UnreadableReferenceError as error:
+            unreadable.append(f"problem {count}: {error}")
         except RowError as error:
-            raise RowError(f"{source}: problem {number}: {error}") from error
+            raise RowError(f"{source}: problem {count}: {error}") from error
+    if not unreadable:
+        return []
+    listed = "; ".join(unreadable[:_LISTED])
+    more = f"; and {len(unreadable) - _LISTED} more" if len(unreadable) > _LISTED else ""
+    said = f"{source}: {len(unreadable)} of {count} reference answers cannot be read: {listed}{more}"
+    if len(unreadable) > TOLERATED_SHARE * count:
+        raise RowError(f"{said}. At most {TOLERATED_SHARE:.0%} may be so: correct or remove these problems")
+    return [f"{said}. No answer to these problems passes"]
 
 
 def column(row: Row, name: str) -> JSON:
@@ -141,8 +243,10 @@ def column(row: Row, name: str) -> JSON:
 
 
 def int_column(row: Row, name: str) -> int:
-    """A column that must hold a whole number; a bool is not one."""
+    """A column that must hold a whole number, also as text (all values of a CSV file are text); no bool."""
     value = column(row, name)
+    if isinstance(value, str) and _WHOLE.fullmatch(value.strip()):
+        return int(value)
     if isinstance(value, bool) or not isinstance(value, int):
         raise RowError(f"column '{name}' must hold a whole number, not {shorten(value)}")
     return value
@@ -171,6 +275,14 @@ def refuse_unknown_options(task: str, options: Mapping[str, JSON], allowed: Iter
             raise ConfigurationError(
                 f"task.options.{option}: task '{task}' has no such option (it has: {there})"
             )
+
+
+def refuse_pass_threshold(task: str, threshold: float | None) -> None:
+    """Raise `ConfigurationError` where a task that knows only right and wrong is given a threshold."""
+    if threshold is not None:
+        raise ConfigurationError(
+            f"task.passThreshold: task '{task}' knows only right and wrong, no scores; leave it out"
+        )
 
 
 def refuse_answer_format(task: str, answer_format: str | None) -> None:

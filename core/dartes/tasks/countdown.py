@@ -15,7 +15,9 @@ from dartes.tasks.base import (
     Row,
     RowError,
     TaskDescription,
+    UnreadableReferenceError,
     column,
+    refuse_pass_threshold,
     refuse_unknown_options,
     shorten,
 )
@@ -66,7 +68,7 @@ DEFAULT_PROMPTS = {kind: text + "\n" + THINK_OPEN for kind, text in CHAT_PROMPTS
 
 @dataclass(frozen=True, slots=True)
 class CountdownTask:
-    """Rows hold `numbers` (a list of whole numbers) and `target` (a number)."""
+    """Rows hold `numbers` or `nums` (a list of whole numbers) and `target` (a number)."""
 
     template: Template
     system: str | None = None
@@ -77,6 +79,7 @@ class CountdownTask:
     @classmethod
     def from_spec(cls, spec: TaskDescription) -> Self:
         """See `Task.from_spec`. Without `system` the prompt is raw and ends with an opened think tag."""
+        refuse_pass_threshold(cls.name, spec.pass_threshold)
         refuse_unknown_options(cls.name, spec.options, ())
         word = AnswerFormat.TAGS if spec.answer_format is None else str(spec.answer_format)
         try:
@@ -92,18 +95,21 @@ class CountdownTask:
         """See `Task.check_row`."""
         _numbers(row)
         _target(row)
-        self.template.check(row)
+        self.template.check(_named(row))
 
     def prompt(self, row: Row) -> Prompt:
         """See `Task.prompt`."""
-        return build_prompt(self.template, self.system, row, chat=self.system is not None)
+        return build_prompt(self.template, self.system, _named(row), chat=self.system is not None)
+
+    def reference(self, row: Row) -> str:
+        """See `Task.reference`: the target, as there are many right expressions."""
+        return str(_target(row))
 
     def grade(self, row: Row, completion: str) -> Grade:
         """See `Task.grade`; the auxiliary score is the format's, on the prompt's open tag and the answer."""
         opened = "" if self.system is not None else opened_tag(self.template.text)
-        return Grade.of(
-            self._fault(_numbers(row), _target(row), completion), self.format_score(opened + completion)
-        )
+        answer, reason = self._judged(_numbers(row), _target(row), completion)
+        return Grade.of(reason, self.format_score(opened + completion), answer=answer)
 
     def format_score(self, text: str) -> float:
         """1.0 for exactly think block, newline, answer; else 0.1 for a think block plus 0.5 for an answer."""
@@ -120,21 +126,28 @@ class CountdownTask:
     def _expression(self, text: str) -> str | None:
         return last_box(text) if self.answer_format is AnswerFormat.BOXED else last_answer(text)
 
-    def _fault(self, numbers: list[int], target: Fraction, completion: str) -> str:
+    def _judged(self, numbers: list[int], target: Fraction, completion: str) -> tuple[str, str]:
+        """The value that the answer reaches by the rules, or nothing, and what is wrong with it."""
         expression = self._expression(completion)
         if expression is None:
-            return "no answer block"
+            return "", "no answer block"
         try:
             found = evaluate(expression.strip())
         except ExpressionError as error:
-            return f"not an expression: {error}"
+            return "", f"not an expression: {error}"
         if sorted(found.numbers) != sorted(numbers):
-            return "does not use each number exactly once"
-        return "" if abs(found.value - target) < TOLERANCE else "misses the target"
+            return "", "does not use each number exactly once"
+        hit = abs(found.value - target) < TOLERANCE
+        return str(target if hit else found.value), "" if hit else "misses the target"
+
+
+def _named(row: Row) -> Row:
+    """A row whose numbers are called `numbers`."""
+    return {**row, "numbers": row["nums"]} if "numbers" not in row and "nums" in row else row
 
 
 def _numbers(row: Row) -> list[int]:
-    value = column(row, "numbers")
+    value = column(_named(row), "numbers")
     if not isinstance(value, list | tuple) or not 1 <= len(value) <= MOST_NUMBERS:
         raise RowError(
             f"column 'numbers' must be a list of 1 to {MOST_NUMBERS} numbers, not {shorten(value)}"
@@ -151,6 +164,10 @@ def _numbers(row: Row) -> list[int]:
 
 def _target(row: Row) -> Fraction:
     value = column(row, "target")
-    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= LARGEST_NUMBER:
+    if isinstance(value, bool) or not isinstance(value, int | float):
         raise RowError(f"column 'target' must be a number up to {LARGEST_NUMBER}, not {shorten(value)}")
+    if not abs(value) <= LARGEST_NUMBER:
+        raise UnreadableReferenceError(
+            f"column 'target' must be a number up to {LARGEST_NUMBER}, not {shorten(value)}"
+        )
     return Fraction(str(value))

@@ -13,9 +13,10 @@ from dartes.tasks.base import (
     Grade,
     Prompt,
     Row,
-    RowError,
     TaskDescription,
+    UnreadableReferenceError,
     refuse_answer_format,
+    refuse_pass_threshold,
     refuse_unknown_options,
     shorten,
     str_column,
@@ -57,6 +58,7 @@ class Gsm8kTask:
     @classmethod
     def from_spec(cls, spec: TaskDescription) -> Self:
         """See `Task.from_spec`. Without `system` the prompt is raw and ends with an opened think tag."""
+        refuse_pass_threshold(cls.name, spec.pass_threshold)
         refuse_unknown_options(cls.name, spec.options, ())
         refuse_answer_format(cls.name, spec.answer_format)
         default = DEFAULT_PROMPT if spec.system is None else CHAT_PROMPT
@@ -71,10 +73,19 @@ class Gsm8kTask:
         """See `Task.prompt`."""
         return build_prompt(self.template, self.system, row, chat=self.system is not None)
 
+    def reference(self, row: Row) -> str:
+        """See `Task.reference`."""
+        _reference(row)
+        return str_column(row, "answer").split()[-1]
+
     def grade(self, row: Row, completion: str) -> Grade:
         """See `Task.grade`; the auxiliary score is the format's, on the prompt's open tag and the answer."""
         opened = "" if self.system is not None else opened_tag(self.template.text)
-        return Grade.of(_fault(_reference(row), completion), format_score(opened + completion))
+        found, reason = _found(completion)
+        if found is not None and abs(found - _reference(row)) >= TOLERANCE:
+            reason = "another number"
+        answer = "" if found is None else str(found)
+        return Grade.of(reason, format_score(opened + completion), answer=answer)
 
 
 def format_score(text: str) -> float:
@@ -86,15 +97,14 @@ def format_score(text: str) -> float:
     return score + FORMAT_ANSWER if _MARKED_NUMBER.search(text) else score
 
 
-def _fault(reference: Fraction, completion: str) -> str:
+def _found(completion: str) -> tuple[Fraction | None, str]:
+    """The number that an answer gives, or why there is none."""
     _, mark, tail = completion.rpartition(MARK)
     words = tail.split(maxsplit=1)
     if not mark or not words:
-        return f"no word after {MARK}"
+        return None, f"no word after {MARK}"
     found = parse_decimal(words[0])
-    if found is None:
-        return f"not a number after {MARK}"
-    return "" if abs(found - reference) < TOLERANCE else "another number"
+    return found, f"not a number after {MARK}" if found is None else ""
 
 
 def _reference(row: Row) -> Fraction:
@@ -102,7 +112,7 @@ def _reference(row: Row) -> Fraction:
     words = text.rpartition(MARK)[2].split()
     number = parse_decimal(words[0]) if len(words) == 1 else None
     if number is None:
-        raise RowError(
+        raise UnreadableReferenceError(
             f"column 'answer' must be a number or end with '{MARK} number', not {shorten(text[-60:])}"
         )
     return number

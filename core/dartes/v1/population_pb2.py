@@ -25,15 +25,15 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1a\x64\x61rtes/v1/population.proto\x12\tdartes.v1\"5\n\x0eWeightsVersion\x12\x11\n\titeration\x18\x01 \x01(\x04\x12\x10\n\x08row_hash\x18\x02 \x01(\x0c\"*\n\x0bTensorShape\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05shape\x18\x02 \x03(\x04\"*\n\nDataDigest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06\x64igest\x18\x02 \x01(\t\"\x88\x02\n\x0fRegisterRequest\x12\x0e\n\x06worker\x18\x01 \x01(\t\x12\x10\n\x08protocol\x18\x02 \x01(\r\x12\x13\n\x0b\x66ingerprint\x18\x03 \x01(\t\x12\x13\n\x0b\x62\x61se_digest\x18\x04 \x01(\t\x12#\n\x04\x64\x61ta\x18\x05 \x03(\x0b\x32\x15.dartes.v1.DataDigest\x12\x18\n\x10\x61lgorithm_digest\x18\x06 \x01(\t\x12\x15\n\rnoise_version\x18\x07 \x01(\t\x12\'\n\x07tensors\x18\x08 \x03(\x0b\x32\x16.dartes.v1.TensorShape\x12*\n\x07weights\x18\t \x01(\x0b\x32\x19.dartes.v1.WeightsVersion\"Q\n\x0cSnapshotInfo\x12\x11\n\titeration\x18\x01 \x01(\x04\x12\x10\n\x08row_hash\x18\x02 \x01(\x0c\x12\x0e\n\x06\x64igest\x18\x03 \x01(\t\x12\x0c\n\x04\x66ile\x18\x04 \x01(\t\"\xa1\x01\n\x10RegisterResponse\x12\x13\n\x0bincarnation\x18\x01 \x01(\x04\x12\x19\n\x11heartbeat_seconds\x18\x02 \x01(\x01\x12\x19\n\x11long_poll_seconds\x18\x03 \x01(\x01\x12\x16\n\x0ejournal_header\x18\x04 \x01(\x0c\x12*\n\tsnapshots\x18\x05 \x03(\x0b\x32\x17.dartes.v1.SnapshotInfo\"5\n\x0eSessionRequest\x12\x0e\n\x06worker\x18\x01 \x01(\t\x12\x13\n\x0bincarnation\x18\x02 \x01(\x04\" \n\x0fSessionResponse\x12\r\n\x05\x64rain\x18\x01 \x01(\x08\"t\n\x0cLeaseRequest\x12\x0e\n\x06worker\x18\x01 \x01(\t\x12\x13\n\x0bincarnation\x18\x02 \x01(\x04\x12*\n\x07weights\x18\x03 \x01(\x0b\x32\x19.dartes.v1.WeightsVersion\x12\x13\n\x0bknown_batch\x18\x04 \x01(\x04\"\x82\x03\n\rLeaseResponse\x12,\n\x08\x65valuate\x18\x01 \x01(\x0b\x32\x18.dartes.v1.EvaluateLeaseH\x00\x12\'\n\x05\x61pply\x18\x02 \x01(\x0b\x32\x16.dartes.v1.ApplyActionH\x00\x12,\n\x08snapshot\x18\x03 \x01(\x0b\x32\x18.dartes.v1.SnapshotLeaseH\x00\x12%\n\x04wait\x18\x04 \x01(\x0b\x32\x15.dartes.v1.WaitActionH\x00\x12\'\n\x05\x64rain\x18\x05 \x01(\x0b\x32\x16.dartes.v1.DrainActionH\x00\x12%\n\x04\x64one\x18\x06 \x01(\x0b\x32\x15.dartes.v1.DoneActionH\x00\x12+\n\x07rebuild\x18\x07 \x01(\x0b\x32\x18.dartes.v1.RebuildActionH\x00\x12\x16\n\x0ewaited_seconds\x18\x08 \x01(\x01\x12&\n\x04more\x18\t \x03(\x0b\x32\x18.dartes.v1.EvaluateLeaseB\x08\n\x06\x61\x63tion\"\x88\x02\n\rEvaluateLease\x12\x10\n\x08lease_id\x18\x01 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\r\x12%\n\x04kind\x18\x03 \x01(\x0e\x32\x17.dartes.v1.EvaluateKind\x12\x11\n\titeration\x18\x04 \x01(\x04\x12\x0e\n\x06member\x18\x05 \x01(\r\x12\x0c\n\x04seed\x18\x06 \x01(\x06\x12\r\n\x05sigma\x18\x07 \x01(\x02\x12\r\n\x05slice\x18\x08 \x01(\r\x12\x0e\n\x06slices\x18\t \x01(\r\x12\x10\n\x08problems\x18\n \x03(\r\x12\x16\n\x0e\x65valuation_set\x18\x0b \x01(\t\x12\x11\n\tfirst_row\x18\x0c \x01(\r\x12\x11\n\trow_count\x18\r \x01(\r\"&\n\x0b\x41pplyAction\x12\x17\n\x0fup_to_iteration\x18\x01 \x01(\x04\"4\n\rSnapshotLease\x12\x10\n\x08lease_id\x18\x01 \x01(\t\x12\x11\n\titeration\x18\x02 \x01(\x04\"\x0c\n\nWaitAction\"\r\n\x0b\x44rainAction\"\x0c\n\nDoneAction\"\x1f\n\rRebuildAction\x12\x0e\n\x06reason\x18\x01 \x01(\t\"t\n\x07Timings\x12\r\n\x05write\x18\x01 \x01(\x01\x12\x0e\n\x06update\x18\x02 \x01(\x01\x12\x10\n\x08generate\x18\x03 \x01(\x01\x12\r\n\x05grade\x18\x04 \x01(\x01\x12\x0c\n\x04wire\x18\x05 \x01(\x01\x12\x0c\n\x04idle\x18\x06 \x01(\x01\x12\r\n\x05other\x18\x07 \x01(\x01\"\xc1\x02\n\x0e\x45valuateResult\x12%\n\x04kind\x18\x01 \x01(\x0e\x32\x17.dartes.v1.EvaluateKind\x12\x0e\n\x06member\x18\x02 \x01(\r\x12\r\n\x05slice\x18\x03 \x01(\r\x12\x16\n\x0e\x65valuation_set\x18\x04 \x01(\t\x12\x11\n\tfirst_row\x18\x05 \x01(\r\x12\x11\n\trow_count\x18\x06 \x01(\r\x12\x11\n\tpositions\x18\x07 \x03(\r\x12\x0e\n\x06passed\x18\x08 \x01(\x0c\x12\x11\n\ttruncated\x18\t \x01(\x0c\x12\x13\n\x06scores\x18\n \x01(\x0cH\x00\x88\x01\x01\x12\x16\n\tauxiliary\x18\x0b \x01(\x0cH\x01\x88\x01\x01\x12\x15\n\rprompt_tokens\x18\x0c \x01(\x04\x12\x18\n\x10generated_tokens\x18\r \x01(\x04\x42\t\n\x07_scoresB\x0c\n\n_auxiliary\"S\n\x0eSnapshotResult\x12\x11\n\titeration\x18\x01 \x01(\x04\x12\x10\n\x08row_hash\x18\x02 \x01(\x0c\x12\x0e\n\x06\x64igest\x18\x03 \x01(\t\x12\x0c\n\x04\x66ile\x18\x04 \x01(\t\"\xb6\x02\n\rReportRequest\x12\x0e\n\x06worker\x18\x01 \x01(\t\x12\x13\n\x0bincarnation\x18\x02 \x01(\x04\x12\x10\n\x08lease_id\x18\x03 \x01(\t\x12\x11\n\titeration\x18\x04 \x01(\x04\x12-\n\x08\x65valuate\x18\x05 \x01(\x0b\x32\x19.dartes.v1.EvaluateResultH\x00\x12-\n\x08snapshot\x18\x06 \x01(\x0b\x32\x19.dartes.v1.SnapshotResultH\x00\x12#\n\x07timings\x18\x07 \x01(\x0b\x32\x12.dartes.v1.Timings\x12%\n\x04next\x18\x08 \x01(\x0b\x32\x17.dartes.v1.LeaseRequest\x12\'\n\x04more\x18\t \x03(\x0b\x32\x19.dartes.v1.EvaluateResultB\x08\n\x06result\"J\n\x0eReportResponse\x12\x10\n\x08\x61\x63\x63\x65pted\x18\x01 \x01(\x08\x12&\n\x04next\x18\x02 \x01(\x0b\x32\x18.dartes.v1.LeaseResponse\"\\\n\x0eUpdatesRequest\x12\x0e\n\x06worker\x18\x01 \x01(\t\x12\x13\n\x0bincarnation\x18\x02 \x01(\x04\x12\x16\n\x0e\x66rom_iteration\x18\x03 \x01(\x04\x12\r\n\x05limit\x18\x04 \x01(\r\"d\n\tUpdateRow\x12\x11\n\titeration\x18\x01 \x01(\x04\x12\r\n\x05stage\x18\x02 \x01(\r\x12\r\n\x05seeds\x18\x03 \x03(\x06\x12\x14\n\x0c\x63oefficients\x18\x04 \x03(\x02\x12\x10\n\x08row_hash\x18\x05 \x01(\x0c\"5\n\x0fUpdatesResponse\x12\"\n\x04rows\x18\x01 \x03(\x0b\x32\x14.dartes.v1.UpdateRow\"\x81\x01\n\rAttestRequest\x12\x0e\n\x06worker\x18\x01 \x01(\t\x12\x13\n\x0bincarnation\x18\x02 \x01(\x04\x12*\n\x07weights\x18\x03 \x01(\x0b\x32\x19.dartes.v1.WeightsVersion\x12\x0e\n\x06\x64igest\x18\x04 \x01(\t\x12\x0f\n\x07rebuilt\x18\x05 \x01(\x08\"\x10\n\x0e\x41ttestResponse*}\n\x0c\x45valuateKind\x12\x1d\n\x19\x45VALUATE_KIND_UNSPECIFIED\x10\x00\x12\x18\n\x14\x45VALUATE_KIND_MEMBER\x10\x01\x12\x18\n\x14\x45VALUATE_KIND_PARENT\x10\x02\x12\x1a\n\x16\x45VALUATE_KIND_HELD_OUT\x10\x03\x32\x9a\x03\n\x11PopulationService\x12\x43\n\x08Register\x12\x1a.dartes.v1.RegisterRequest\x1a\x1b.dartes.v1.RegisterResponse\x12\x44\n\x07Session\x12\x19.dartes.v1.SessionRequest\x1a\x1a.dartes.v1.SessionResponse(\x01\x30\x01\x12:\n\x05Lease\x12\x17.dartes.v1.LeaseRequest\x1a\x18.dartes.v1.LeaseResponse\x12=\n\x06Report\x12\x18.dartes.v1.ReportRequest\x1a\x19.dartes.v1.ReportResponse\x12@\n\x07Updates\x12\x19.dartes.v1.UpdatesRequest\x1a\x1a.dartes.v1.UpdatesResponse\x12=\n\x06\x41ttest\x12\x18.dartes.v1.AttestRequest\x1a\x19.dartes.v1.AttestResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1a\x64\x61rtes/v1/population.proto\x12\tdartes.v1\"5\n\x0eWeightsVersion\x12\x11\n\titeration\x18\x01 \x01(\x04\x12\x10\n\x08row_hash\x18\x02 \x01(\x0c\"*\n\x0bTensorShape\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05shape\x18\x02 \x03(\x04\"*\n\nDataDigest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06\x64igest\x18\x02 \x01(\t\"\x88\x02\n\x0fRegisterRequest\x12\x0e\n\x06worker\x18\x01 \x01(\t\x12\x10\n\x08protocol\x18\x02 \x01(\r\x12\x13\n\x0b\x66ingerprint\x18\x03 \x01(\t\x12\x13\n\x0b\x62\x61se_digest\x18\x04 \x01(\t\x12#\n\x04\x64\x61ta\x18\x05 \x03(\x0b\x32\x15.dartes.v1.DataDigest\x12\x18\n\x10\x61lgorithm_digest\x18\x06 \x01(\t\x12\x15\n\rnoise_version\x18\x07 \x01(\t\x12\'\n\x07tensors\x18\x08 \x03(\x0b\x32\x16.dartes.v1.TensorShape\x12*\n\x07weights\x18\t \x01(\x0b\x32\x19.dartes.v1.WeightsVersion\"Q\n\x0cSnapshotInfo\x12\x11\n\titeration\x18\x01 \x01(\x04\x12\x10\n\x08row_hash\x18\x02 \x01(\x0c\x12\x0e\n\x06\x64igest\x18\x03 \x01(\t\x12\x0c\n\x04\x66ile\x18\x04 \x01(\t\"\xa1\x01\n\x10RegisterResponse\x12\x13\n\x0bincarnation\x18\x01 \x01(\x04\x12\x19\n\x11heartbeat_seconds\x18\x02 \x01(\x01\x12\x19\n\x11long_poll_seconds\x18\x03 \x01(\x01\x12\x16\n\x0ejournal_header\x18\x04 \x01(\x0c\x12*\n\tsnapshots\x18\x05 \x03(\x0b\x32\x17.dartes.v1.SnapshotInfo\"F\n\x0eSessionRequest\x12\x0e\n\x06worker\x18\x01 \x01(\t\x12\x13\n\x0bincarnation\x18\x02 \x01(\x04\x12\x0f\n\x07trouble\x18\x03 \x01(\t\" \n\x0fSessionResponse\x12\r\n\x05\x64rain\x18\x01 \x01(\x08\"t\n\x0cLeaseRequest\x12\x0e\n\x06worker\x18\x01 \x01(\t\x12\x13\n\x0bincarnation\x18\x02 \x01(\x04\x12*\n\x07weights\x18\x03 \x01(\x0b\x32\x19.dartes.v1.WeightsVersion\x12\x13\n\x0bknown_batch\x18\x04 \x01(\x04\"\x82\x03\n\rLeaseResponse\x12,\n\x08\x65valuate\x18\x01 \x01(\x0b\x32\x18.dartes.v1.EvaluateLeaseH\x00\x12\'\n\x05\x61pply\x18\x02 \x01(\x0b\x32\x16.dartes.v1.ApplyActionH\x00\x12,\n\x08snapshot\x18\x03 \x01(\x0b\x32\x18.dartes.v1.SnapshotLeaseH\x00\x12%\n\x04wait\x18\x04 \x01(\x0b\x32\x15.dartes.v1.WaitActionH\x00\x12\'\n\x05\x64rain\x18\x05 \x01(\x0b\x32\x16.dartes.v1.DrainActionH\x00\x12%\n\x04\x64one\x18\x06 \x01(\x0b\x32\x15.dartes.v1.DoneActionH\x00\x12+\n\x07rebuild\x18\x07 \x01(\x0b\x32\x18.dartes.v1.RebuildActionH\x00\x12\x16\n\x0ewaited_seconds\x18\x08 \x01(\x01\x12&\n\x04more\x18\t \x03(\x0b\x32\x18.dartes.v1.EvaluateLeaseB\x08\n\x06\x61\x63tion\"\xb0\x02\n\rEvaluateLease\x12\x10\n\x08lease_id\x18\x01 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\r\x12%\n\x04kind\x18\x03 \x01(\x0e\x32\x17.dartes.v1.EvaluateKind\x12\x11\n\titeration\x18\x04 \x01(\x04\x12\x0e\n\x06member\x18\x05 \x01(\r\x12\x0c\n\x04seed\x18\x06 \x01(\x06\x12\r\n\x05sigma\x18\x07 \x01(\x02\x12\r\n\x05slice\x18\x08 \x01(\r\x12\x0e\n\x06slices\x18\t \x01(\r\x12\x10\n\x08problems\x18\n \x03(\r\x12\x16\n\x0e\x65valuation_set\x18\x0b \x01(\t\x12\x11\n\tfirst_row\x18\x0c \x01(\r\x12\x11\n\trow_count\x18\r \x01(\r\x12\r\n\x05stage\x18\x0e \x01(\r\x12\x17\n\x0flog_completions\x18\x0f \x01(\r\"&\n\x0b\x41pplyAction\x12\x17\n\x0fup_to_iteration\x18\x01 \x01(\x04\"4\n\rSnapshotLease\x12\x10\n\x08lease_id\x18\x01 \x01(\t\x12\x11\n\titeration\x18\x02 \x01(\x04\"\x0c\n\nWaitAction\"\r\n\x0b\x44rainAction\"\x0c\n\nDoneAction\"\x1f\n\rRebuildAction\x12\x0e\n\x06reason\x18\x01 \x01(\t\"v\n\nCompletion\x12\x0b\n\x03row\x18\x01 \x01(\r\x12\x0e\n\x06sample\x18\x02 \x01(\r\x12\x0e\n\x06prompt\x18\x03 \x01(\t\x12\x0c\n\x04text\x18\x04 \x01(\t\x12\x0e\n\x06passed\x18\x05 \x01(\x08\x12\r\n\x05score\x18\x06 \x01(\x02\x12\x0e\n\x06reason\x18\x07 \x01(\t\"t\n\x07Timings\x12\r\n\x05write\x18\x01 \x01(\x01\x12\x0e\n\x06update\x18\x02 \x01(\x01\x12\x10\n\x08generate\x18\x03 \x01(\x01\x12\r\n\x05grade\x18\x04 \x01(\x01\x12\x0c\n\x04wire\x18\x05 \x01(\x01\x12\x0c\n\x04idle\x18\x06 \x01(\x01\x12\r\n\x05other\x18\x07 \x01(\x01\"\x82\x03\n\x0e\x45valuateResult\x12%\n\x04kind\x18\x01 \x01(\x0e\x32\x17.dartes.v1.EvaluateKind\x12\x0e\n\x06member\x18\x02 \x01(\r\x12\r\n\x05slice\x18\x03 \x01(\r\x12\x16\n\x0e\x65valuation_set\x18\x04 \x01(\t\x12\x11\n\tfirst_row\x18\x05 \x01(\r\x12\x11\n\trow_count\x18\x06 \x01(\r\x12\x11\n\tpositions\x18\x07 \x03(\r\x12\x0e\n\x06passed\x18\x08 \x01(\x0c\x12\x11\n\ttruncated\x18\t \x01(\x0c\x12\x13\n\x06scores\x18\n \x01(\x0cH\x00\x88\x01\x01\x12\x16\n\tauxiliary\x18\x0b \x01(\x0cH\x01\x88\x01\x01\x12\x15\n\rprompt_tokens\x18\x0c \x01(\x04\x12\x18\n\x10generated_tokens\x18\r \x01(\x04\x12\x13\n\x0b\x61nswer_keys\x18\x0e \x01(\x0c\x12*\n\x0b\x63ompletions\x18\x0f \x03(\x0b\x32\x15.dartes.v1.CompletionB\t\n\x07_scoresB\x0c\n\n_auxiliary\"S\n\x0eSnapshotResult\x12\x11\n\titeration\x18\x01 \x01(\x04\x12\x10\n\x08row_hash\x18\x02 \x01(\x0c\x12\x0e\n\x06\x64igest\x18\x03 \x01(\t\x12\x0c\n\x04\x66ile\x18\x04 \x01(\t\"\xb6\x02\n\rReportRequest\x12\x0e\n\x06worker\x18\x01 \x01(\t\x12\x13\n\x0bincarnation\x18\x02 \x01(\x04\x12\x10\n\x08lease_id\x18\x03 \x01(\t\x12\x11\n\titeration\x18\x04 \x01(\x04\x12-\n\x08\x65valuate\x18\x05 \x01(\x0b\x32\x19.dartes.v1.EvaluateResultH\x00\x12-\n\x08snapshot\x18\x06 \x01(\x0b\x32\x19.dartes.v1.SnapshotResultH\x00\x12#\n\x07timings\x18\x07 \x01(\x0b\x32\x12.dartes.v1.Timings\x12%\n\x04next\x18\x08 \x01(\x0b\x32\x17.dartes.v1.LeaseRequest\x12\'\n\x04more\x18\t \x03(\x0b\x32\x19.dartes.v1.EvaluateResultB\x08\n\x06result\"J\n\x0eReportResponse\x12\x10\n\x08\x61\x63\x63\x65pted\x18\x01 \x01(\x08\x12&\n\x04next\x18\x02 \x01(\x0b\x32\x18.dartes.v1.LeaseResponse\"\\\n\x0eUpdatesRequest\x12\x0e\n\x06worker\x18\x01 \x01(\t\x12\x13\n\x0bincarnation\x18\x02 \x01(\x04\x12\x16\n\x0e\x66rom_iteration\x18\x03 \x01(\x04\x12\r\n\x05limit\x18\x04 \x01(\r\"d\n\tUpdateRow\x12\x11\n\titeration\x18\x01 \x01(\x04\x12\r\n\x05stage\x18\x02 \x01(\r\x12\r\n\x05seeds\x18\x03 \x03(\x06\x12\x14\n\x0c\x63oefficients\x18\x04 \x03(\x02\x12\x10\n\x08row_hash\x18\x05 \x01(\x0c\"5\n\x0fUpdatesResponse\x12\"\n\x04rows\x18\x01 \x03(\x0b\x32\x14.dartes.v1.UpdateRow\"\x81\x01\n\rAttestRequest\x12\x0e\n\x06worker\x18\x01 \x01(\t\x12\x13\n\x0bincarnation\x18\x02 \x01(\x04\x12*\n\x07weights\x18\x03 \x01(\x0b\x32\x19.dartes.v1.WeightsVersion\x12\x0e\n\x06\x64igest\x18\x04 \x01(\t\x12\x0f\n\x07rebuilt\x18\x05 \x01(\x08\"\x10\n\x0e\x41ttestResponse*}\n\x0c\x45valuateKind\x12\x1d\n\x19\x45VALUATE_KIND_UNSPECIFIED\x10\x00\x12\x18\n\x14\x45VALUATE_KIND_MEMBER\x10\x01\x12\x18\n\x14\x45VALUATE_KIND_PARENT\x10\x02\x12\x1a\n\x16\x45VALUATE_KIND_HELD_OUT\x10\x03\x32\x9a\x03\n\x11PopulationService\x12\x43\n\x08Register\x12\x1a.dartes.v1.RegisterRequest\x1a\x1b.dartes.v1.RegisterResponse\x12\x44\n\x07Session\x12\x19.dartes.v1.SessionRequest\x1a\x1a.dartes.v1.SessionResponse(\x01\x30\x01\x12:\n\x05Lease\x12\x17.dartes.v1.LeaseRequest\x1a\x18.dartes.v1.LeaseResponse\x12=\n\x06Report\x12\x18.dartes.v1.ReportRequest\x1a\x19.dartes.v1.ReportResponse\x12@\n\x07Updates\x12\x19.dartes.v1.UpdatesRequest\x1a\x1a.dartes.v1.UpdatesResponse\x12=\n\x06\x41ttest\x12\x18.dartes.v1.AttestRequest\x1a\x19.dartes.v1.AttestResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'dartes.v1.population_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_EVALUATEKIND']._serialized_start=3048
-  _globals['_EVALUATEKIND']._serialized_end=3173
+  _globals['_EVALUATEKIND']._serialized_start=3290
+  _globals['_EVALUATEKIND']._serialized_end=3415
   _globals['_WEIGHTSVERSION']._serialized_start=41
   _globals['_WEIGHTSVERSION']._serialized_end=94
   _globals['_TENSORSHAPE']._serialized_start=96
@@ -47,47 +47,49 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_REGISTERRESPONSE']._serialized_start=535
   _globals['_REGISTERRESPONSE']._serialized_end=696
   _globals['_SESSIONREQUEST']._serialized_start=698
-  _globals['_SESSIONREQUEST']._serialized_end=751
-  _globals['_SESSIONRESPONSE']._serialized_start=753
-  _globals['_SESSIONRESPONSE']._serialized_end=785
-  _globals['_LEASEREQUEST']._serialized_start=787
-  _globals['_LEASEREQUEST']._serialized_end=903
-  _globals['_LEASERESPONSE']._serialized_start=906
-  _globals['_LEASERESPONSE']._serialized_end=1292
-  _globals['_EVALUATELEASE']._serialized_start=1295
-  _globals['_EVALUATELEASE']._serialized_end=1559
-  _globals['_APPLYACTION']._serialized_start=1561
-  _globals['_APPLYACTION']._serialized_end=1599
-  _globals['_SNAPSHOTLEASE']._serialized_start=1601
-  _globals['_SNAPSHOTLEASE']._serialized_end=1653
-  _globals['_WAITACTION']._serialized_start=1655
-  _globals['_WAITACTION']._serialized_end=1667
-  _globals['_DRAINACTION']._serialized_start=1669
-  _globals['_DRAINACTION']._serialized_end=1682
-  _globals['_DONEACTION']._serialized_start=1684
-  _globals['_DONEACTION']._serialized_end=1696
-  _globals['_REBUILDACTION']._serialized_start=1698
-  _globals['_REBUILDACTION']._serialized_end=1729
-  _globals['_TIMINGS']._serialized_start=1731
-  _globals['_TIMINGS']._serialized_end=1847
-  _globals['_EVALUATERESULT']._serialized_start=1850
-  _globals['_EVALUATERESULT']._serialized_end=2171
-  _globals['_SNAPSHOTRESULT']._serialized_start=2173
-  _globals['_SNAPSHOTRESULT']._serialized_end=2256
-  _globals['_REPORTREQUEST']._serialized_start=2259
-  _globals['_REPORTREQUEST']._serialized_end=2569
-  _globals['_REPORTRESPONSE']._serialized_start=2571
-  _globals['_REPORTRESPONSE']._serialized_end=2645
-  _globals['_UPDATESREQUEST']._serialized_start=2647
-  _globals['_UPDATESREQUEST']._serialized_end=2739
-  _globals['_UPDATEROW']._serialized_start=2741
-  _globals['_UPDATEROW']._serialized_end=2841
-  _globals['_UPDATESRESPONSE']._serialized_start=2843
-  _globals['_UPDATESRESPONSE']._serialized_end=2896
-  _globals['_ATTESTREQUEST']._serialized_start=2899
-  _globals['_ATTESTREQUEST']._serialized_end=3028
-  _globals['_ATTESTRESPONSE']._serialized_start=3030
-  _globals['_ATTESTRESPONSE']._serialized_end=3046
-  _globals['_POPULATIONSERVICE']._serialized_start=3176
-  _globals['_POPULATIONSERVICE']._serialized_end=3586
+  _globals['_SESSIONREQUEST']._serialized_end=768
+  _globals['_SESSIONRESPONSE']._serialized_start=770
+  _globals['_SESSIONRESPONSE']._serialized_end=802
+  _globals['_LEASEREQUEST']._serialized_start=804
+  _globals['_LEASEREQUEST']._serialized_end=920
+  _globals['_LEASERESPONSE']._serialized_start=923
+  _globals['_LEASERESPONSE']._serialized_end=1309
+  _globals['_EVALUATELEASE']._serialized_start=1312
+  _globals['_EVALUATELEASE']._serialized_end=1616
+  _globals['_APPLYACTION']._serialized_start=1618
+  _globals['_APPLYACTION']._serialized_end=1656
+  _globals['_SNAPSHOTLEASE']._serialized_start=1658
+  _globals['_SNAPSHOTLEASE']._serialized_end=1710
+  _globals['_WAITACTION']._serialized_start=1712
+  _globals['_WAITACTION']._serialized_end=1724
+  _globals['_DRAINACTION']._serialized_start=1726
+  _globals['_DRAINACTION']._serialized_end=1739
+  _globals['_DONEACTION']._serialized_start=1741
+  _globals['_DONEACTION']._serialized_end=1753
+  _globals['_REBUILDACTION']._serialized_start=1755
+  _globals['_REBUILDACTION']._serialized_end=1786
+  _globals['_COMPLETION']._serialized_start=1788
+  _globals['_COMPLETION']._serialized_end=1906
+  _globals['_TIMINGS']._serialized_start=1908
+  _globals['_TIMINGS']._serialized_end=2024
+  _globals['_EVALUATERESULT']._serialized_start=2027
+  _globals['_EVALUATERESULT']._serialized_end=2413
+  _globals['_SNAPSHOTRESULT']._serialized_start=2415
+  _globals['_SNAPSHOTRESULT']._serialized_end=2498
+  _globals['_REPORTREQUEST']._serialized_start=2501
+  _globals['_REPORTREQUEST']._serialized_end=2811
+  _globals['_REPORTRESPONSE']._serialized_start=2813
+  _globals['_REPORTRESPONSE']._serialized_end=2887
+  _globals['_UPDATESREQUEST']._serialized_start=2889
+  _globals['_UPDATESREQUEST']._serialized_end=2981
+  _globals['_UPDATEROW']._serialized_start=2983
+  _globals['_UPDATEROW']._serialized_end=3083
+  _globals['_UPDATESRESPONSE']._serialized_start=3085
+  _globals['_UPDATESRESPONSE']._serialized_end=3138
+  _globals['_ATTESTREQUEST']._serialized_start=3141
+  _globals['_ATTESTREQUEST']._serialized_end=3270
+  _globals['_ATTESTRESPONSE']._serialized_start=3272
+  _globals['_ATTESTRESPONSE']._serialized_end=3288
+  _globals['_POPULATIONSERVICE']._serialized_start=3418
+  _globals['_POPULATIONSERVICE']._serialized_end=3828
 # @@protoc_insertion_point(module_scope)

@@ -92,12 +92,14 @@ class RegisterResponse(_message.Message):
     def __init__(self, incarnation: _Optional[int] = ..., heartbeat_seconds: _Optional[float] = ..., long_poll_seconds: _Optional[float] = ..., journal_header: _Optional[bytes] = ..., snapshots: _Optional[_Iterable[_Union[SnapshotInfo, _Mapping]]] = ...) -> None: ...
 
 class SessionRequest(_message.Message):
-    __slots__ = ("worker", "incarnation")
+    __slots__ = ("worker", "incarnation", "trouble")
     WORKER_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    TROUBLE_FIELD_NUMBER: _ClassVar[int]
     worker: str
     incarnation: int
-    def __init__(self, worker: _Optional[str] = ..., incarnation: _Optional[int] = ...) -> None: ...
+    trouble: str
+    def __init__(self, worker: _Optional[str] = ..., incarnation: _Optional[int] = ..., trouble: _Optional[str] = ...) -> None: ...
 
 class SessionResponse(_message.Message):
     __slots__ = ("drain",)
@@ -140,7 +142,7 @@ class LeaseResponse(_message.Message):
     def __init__(self, evaluate: _Optional[_Union[EvaluateLease, _Mapping]] = ..., apply: _Optional[_Union[ApplyAction, _Mapping]] = ..., snapshot: _Optional[_Union[SnapshotLease, _Mapping]] = ..., wait: _Optional[_Union[WaitAction, _Mapping]] = ..., drain: _Optional[_Union[DrainAction, _Mapping]] = ..., done: _Optional[_Union[DoneAction, _Mapping]] = ..., rebuild: _Optional[_Union[RebuildAction, _Mapping]] = ..., waited_seconds: _Optional[float] = ..., more: _Optional[_Iterable[_Union[EvaluateLease, _Mapping]]] = ...) -> None: ...
 
 class EvaluateLease(_message.Message):
-    __slots__ = ("lease_id", "attempt", "kind", "iteration", "member", "seed", "sigma", "slice", "slices", "problems", "evaluation_set", "first_row", "row_count")
+    __slots__ = ("lease_id", "attempt", "kind", "iteration", "member", "seed", "sigma", "slice", "slices", "problems", "evaluation_set", "first_row", "row_count", "stage", "log_completions")
     LEASE_ID_FIELD_NUMBER: _ClassVar[int]
     ATTEMPT_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
@@ -154,6 +156,8 @@ class EvaluateLease(_message.Message):
     EVALUATION_SET_FIELD_NUMBER: _ClassVar[int]
     FIRST_ROW_FIELD_NUMBER: _ClassVar[int]
     ROW_COUNT_FIELD_NUMBER: _ClassVar[int]
+    STAGE_FIELD_NUMBER: _ClassVar[int]
+    LOG_COMPLETIONS_FIELD_NUMBER: _ClassVar[int]
     lease_id: str
     attempt: int
     kind: EvaluateKind
@@ -167,7 +171,9 @@ class EvaluateLease(_message.Message):
     evaluation_set: str
     first_row: int
     row_count: int
-    def __init__(self, lease_id: _Optional[str] = ..., attempt: _Optional[int] = ..., kind: _Optional[_Union[EvaluateKind, str]] = ..., iteration: _Optional[int] = ..., member: _Optional[int] = ..., seed: _Optional[int] = ..., sigma: _Optional[float] = ..., slice: _Optional[int] = ..., slices: _Optional[int] = ..., problems: _Optional[_Iterable[int]] = ..., evaluation_set: _Optional[str] = ..., first_row: _Optional[int] = ..., row_count: _Optional[int] = ...) -> None: ...
+    stage: int
+    log_completions: int
+    def __init__(self, lease_id: _Optional[str] = ..., attempt: _Optional[int] = ..., kind: _Optional[_Union[EvaluateKind, str]] = ..., iteration: _Optional[int] = ..., member: _Optional[int] = ..., seed: _Optional[int] = ..., sigma: _Optional[float] = ..., slice: _Optional[int] = ..., slices: _Optional[int] = ..., problems: _Optional[_Iterable[int]] = ..., evaluation_set: _Optional[str] = ..., first_row: _Optional[int] = ..., row_count: _Optional[int] = ..., stage: _Optional[int] = ..., log_completions: _Optional[int] = ...) -> None: ...
 
 class ApplyAction(_message.Message):
     __slots__ = ("up_to_iteration",)
@@ -201,6 +207,24 @@ class RebuildAction(_message.Message):
     reason: str
     def __init__(self, reason: _Optional[str] = ...) -> None: ...
 
+class Completion(_message.Message):
+    __slots__ = ("row", "sample", "prompt", "text", "passed", "score", "reason")
+    ROW_FIELD_NUMBER: _ClassVar[int]
+    SAMPLE_FIELD_NUMBER: _ClassVar[int]
+    PROMPT_FIELD_NUMBER: _ClassVar[int]
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    PASSED_FIELD_NUMBER: _ClassVar[int]
+    SCORE_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    row: int
+    sample: int
+    prompt: str
+    text: str
+    passed: bool
+    score: float
+    reason: str
+    def __init__(self, row: _Optional[int] = ..., sample: _Optional[int] = ..., prompt: _Optional[str] = ..., text: _Optional[str] = ..., passed: _Optional[bool] = ..., score: _Optional[float] = ..., reason: _Optional[str] = ...) -> None: ...
+
 class Timings(_message.Message):
     __slots__ = ("write", "update", "generate", "grade", "wire", "idle", "other")
     WRITE_FIELD_NUMBER: _ClassVar[int]
@@ -220,7 +244,7 @@ class Timings(_message.Message):
     def __init__(self, write: _Optional[float] = ..., update: _Optional[float] = ..., generate: _Optional[float] = ..., grade: _Optional[float] = ..., wire: _Optional[float] = ..., idle: _Optional[float] = ..., other: _Optional[float] = ...) -> None: ...
 
 class EvaluateResult(_message.Message):
-    __slots__ = ("kind", "member", "slice", "evaluation_set", "first_row", "row_count", "positions", "passed", "truncated", "scores", "auxiliary", "prompt_tokens", "generated_tokens")
+    __slots__ = ("kind", "member", "slice", "evaluation_set", "first_row", "row_count", "positions", "passed", "truncated", "scores", "auxiliary", "prompt_tokens", "generated_tokens", "answer_keys", "completions")
     KIND_FIELD_NUMBER: _ClassVar[int]
     MEMBER_FIELD_NUMBER: _ClassVar[int]
     SLICE_FIELD_NUMBER: _ClassVar[int]
@@ -234,6 +258,8 @@ class EvaluateResult(_message.Message):
     AUXILIARY_FIELD_NUMBER: _ClassVar[int]
     PROMPT_TOKENS_FIELD_NUMBER: _ClassVar[int]
     GENERATED_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    ANSWER_KEYS_FIELD_NUMBER: _ClassVar[int]
+    COMPLETIONS_FIELD_NUMBER: _ClassVar[int]
     kind: EvaluateKind
     member: int
     slice: int
@@ -247,7 +273,9 @@ class EvaluateResult(_message.Message):
     auxiliary: bytes
     prompt_tokens: int
     generated_tokens: int
-    def __init__(self, kind: _Optional[_Union[EvaluateKind, str]] = ..., member: _Optional[int] = ..., slice: _Optional[int] = ..., evaluation_set: _Optional[str] = ..., first_row: _Optional[int] = ..., row_count: _Optional[int] = ..., positions: _Optional[_Iterable[int]] = ..., passed: _Optional[bytes] = ..., truncated: _Optional[bytes] = ..., scores: _Optional[bytes] = ..., auxiliary: _Optional[bytes] = ..., prompt_tokens: _Optional[int] = ..., generated_tokens: _Optional[int] = ...) -> None: ...
+    answer_keys: bytes
+    completions: _containers.RepeatedCompositeFieldContainer[Completion]
+    def __init__(self, kind: _Optional[_Union[EvaluateKind, str]] = ..., member: _Optional[int] = ..., slice: _Optional[int] = ..., evaluation_set: _Optional[str] = ..., first_row: _Optional[int] = ..., row_count: _Optional[int] = ..., positions: _Optional[_Iterable[int]] = ..., passed: _Optional[bytes] = ..., truncated: _Optional[bytes] = ..., scores: _Optional[bytes] = ..., auxiliary: _Optional[bytes] = ..., prompt_tokens: _Optional[int] = ..., generated_tokens: _Optional[int] = ..., answer_keys: _Optional[bytes] = ..., completions: _Optional[_Iterable[_Union[Completion, _Mapping]]] = ...) -> None: ...
 
 class SnapshotResult(_message.Message):
     __slots__ = ("iteration", "row_hash", "digest", "file")

@@ -4,17 +4,23 @@ After the end nothing is created again; pods that still hold a node are deleted,
 logs.
 """
 
+from datetime import datetime
+
 from dartes.spec.checkpoint import RetentionPolicy
 from dartes.spec.job import JobSpec
 from dartes_operator.plan.conditions import Condition
+from dartes_operator.plan.endings import Verdict, ending_of
 from dartes_operator.plan.pods import Pod
 from dartes_operator.plan.situation import Draft, Situation
 from dartes_operator.plan.times import after, parse_time, write_time
 from dartes_operator.resources.claim import claim_name
+from dartes_operator.resources.identity import Role
 
 STUCK_SECONDS = 30
 # An ended pod keeps its log and last words; one whose other containers go on holds its node all the same.
 COMPANY_SECONDS = 30
+# A worker hears of the end when it next asks for work. A pod that is deleted takes its log along.
+FAREWELL_SECONDS = 10
 
 
 def fail(draft: Draft, reason: str, message: str) -> None:
@@ -72,12 +78,32 @@ def let_go(situation: Situation, draft: Draft, pod: Pod) -> None:
     """Delete a pod that still holds a node, unless it is just about to end as a whole."""
     if not pod.alive or pod.terminating:
         return
-    finished = parse_time((pod.terminated or {}).get("finishedAt"))
-    if finished is not None and situation.now < (due := after(finished, COMPANY_SECONDS)):
-        # The container's end is told before the pod's.
+    due = _ends_by(situation, pod)
+    if due is not None and situation.now < due:
         draft.look_again(due)
     else:
         draft.delete(pod)
+
+
+def _ends_by(situation: Situation, pod: Pod) -> datetime | None:
+    """Until when a pod may still end by itself; None where it won't."""
+    finished = parse_time((pod.terminated or {}).get("finishedAt"))
+    if finished is not None:
+        # The container's end is told before the pod's.
+        return after(finished, COMPANY_SECONDS)
+    if pod.role is not Role.WORKER or pod.phase != "Running":
+        return None
+    done = _done_at(situation)
+    return after(done, FAREWELL_SECONDS) if done is not None else None
+
+
+def _done_at(situation: Situation) -> datetime | None:
+    """When the coordinator left because the run is done."""
+    for pod in situation.of(Role.COORDINATOR):
+        ending = ending_of(pod)
+        if ending is not None and ending.verdict is Verdict.DONE:
+            return parse_time((pod.terminated or {}).get("finishedAt"))
+    return None
 
 
 def delete_stuck(situation: Situation, draft: Draft) -> None:

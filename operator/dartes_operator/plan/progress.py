@@ -7,6 +7,7 @@ import math
 from datetime import datetime
 from typing import Any, Final
 
+from dartes.rewards.trouble import REWARDS_UNAVAILABLE
 from dartes_operator.plan.conditions import Condition
 from dartes_operator.plan.situation import Draft, Situation
 from dartes_operator.plan.times import after, parse_time, write_time
@@ -23,7 +24,8 @@ def tell_of_progress(situation: Situation, draft: Draft) -> None:
     if progress is None:
         return
     paused = _phase_of(progress) == "paused"
-    if paused:
+    waits_for_rewards = paused and REWARDS_UNAVAILABLE in progress.message
+    if paused and not waits_for_rewards:
         if draft.conditions.reason_before(Condition.CHECKPOINT_HEALTHY) != "Paused":
             draft.event("CheckpointFailed", progress.message, warning=True)
         draft.conditions.set(Condition.CHECKPOINT_HEALTHY, False, "Paused", progress.message)
@@ -31,6 +33,11 @@ def tell_of_progress(situation: Situation, draft: Draft) -> None:
         draft.conditions.set(Condition.CHECKPOINT_HEALTHY, True, "Written", "")
     if progress.weight_digest:
         draft.conditions.set(Condition.REPLICAS_CONSISTENT, True, "DigestsAgree", "")
+    if waits_for_rewards:
+        if draft.conditions.reason_before(Condition.PROGRESSING) != "RewardUnavailable":
+            draft.event("RewardUnavailable", progress.message, warning=True)
+        draft.conditions.set(Condition.PROGRESSING, False, "RewardUnavailable", progress.message)
+        return
     stalled_at = _stalled_at(situation, progress)
     if stalled_at is not None and situation.now >= stalled_at:
         message = f"no iteration was committed since {(situation.before['checkpoint'])['lastTime']}"
@@ -89,6 +96,7 @@ def _block(progress: Progress) -> dict[str, Any]:
         "totalIterations": progress.total_iterations,
         "epoch": progress.epoch,
         "replayBufferSize": progress.replay_buffer_size,
+        **({"stage": progress.stage + 1, "stages": progress.stages} if progress.stages > 1 else {}),
         # JSON has neither infinity nor NaN, and an estimate may be either before the first iteration.
         **{
             name: round(value, digits)

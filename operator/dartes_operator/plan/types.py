@@ -69,6 +69,9 @@ class Progress:
     workers_caught_up: int
     journal_hash: str
     weight_digest: str
+    # The stage under way, from 0, and how many there are; 0 of an older coordinator.
+    stage: int = 0
+    stages: int = 0
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,7 @@
-"""Which volume claims a job's sources name, and how they appear in its pods."""
+"""Which volume claims sources name, and how they appear in a job's pods."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
-from dartes.spec.dataset import DatasetSpec
-from dartes.spec.job import JobSpec
 from dartes.spec.source import Scheme, parse_source
 from dartes_operator.resources.pod import Mount
 
@@ -19,18 +17,6 @@ def claim_of(source: str | None) -> tuple[str, str] | None:
         return None
     name, _, path = parsed.rest.partition("/")
     return name, path.strip("/")
-
-
-def dataset_sources(spec: JobSpec) -> Iterator[str]:
-    """Every place that problems are read from."""
-    for dataset in (spec.dataset, *(entry.dataset for entry in spec.evaluation.sets)):
-        yield from _sources(dataset)
-
-
-def _sources(dataset: DatasetSpec) -> Iterator[str]:
-    yield dataset.source
-    yield from (stage.source for stage in dataset.stages)
-    yield from (part.source for part in dataset.mix)
 
 
 def claim_mounts(sources: Iterable[str | None], *, writable: str | None = None) -> tuple[Mount, ...]:

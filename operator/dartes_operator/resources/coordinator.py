@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from dartes.spec.job import JobSpec
 from dartes_operator.resources.claim import claim_name
-from dartes_operator.resources.claims import claim_mounts, dataset_sources
+from dartes_operator.resources.claims import claim_mounts
 from dartes_operator.resources.identity import JobIdentity, Role
 from dartes_operator.resources.pod import (
     JOB_FILE,
@@ -19,10 +19,15 @@ from dartes_operator.resources.pod import (
     http_get,
     pod,
     run_mount,
-    secret_env,
     tls_mount,
 )
 from dartes_operator.resources.ports import GRPC_PORT, HTTP_PORT
+from dartes_operator.resources.sources import (
+    data_credentials,
+    dataset_sources,
+    storage_env_from,
+    token_env,
+)
 
 GRACE_SECONDS: Final = 25
 
@@ -39,9 +44,6 @@ _LIVENESS: Final = {"periodSeconds": 10, "timeoutSeconds": 5, "failureThreshold"
 
 def coordinator_pod(job: JobIdentity, spec: JobSpec, image: str, defaults: PodDefaults) -> dict[str, Any]:
     """The template of the coordinator's pod."""
-    extra = []
-    if spec.dataset.secret_ref is not None:
-        extra.append(secret_env("HF_TOKEN", spec.dataset.secret_ref.name, "token"))
     parts = PodParts(
         role=Role.COORDINATOR,
         image=image,
@@ -66,7 +68,8 @@ def coordinator_pod(job: JobIdentity, spec: JobSpec, image: str, defaults: PodDe
             *claim_mounts(dataset_sources(spec)),
         ),
         requests=REQUESTS,
-        env=(env("HOME", "/tmp"), env("HF_HOME", "/tmp/hub"), *extra),
+        env=(env("HOME", "/tmp"), env("HF_HOME", "/tmp/hub"), *token_env(data_credentials(spec))),
+        env_from=storage_env_from(spec),
         ports={"grpc": GRPC_PORT, "http": HTTP_PORT},
         probes={
             "startupProbe": http_get("/healthz", **_STARTUP),

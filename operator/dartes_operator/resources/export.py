@@ -27,7 +27,7 @@ from dartes_operator.resources.pod import (
     run_mount,
     secret_env,
 )
-from dartes_operator.resources.worker import token_env
+from dartes_operator.resources.sources import credentials, token_env
 
 GRACE_SECONDS: Final = 30
 
@@ -105,7 +105,7 @@ def _token(spec: JobSpec, export: ExportSpec) -> tuple[Mapping[str, Any], ...]:
     """One token serves both directions: to write to the hub it must be the destination's."""
     if export.secret_ref is not None and parse_source(export.destination).scheme is Scheme.HUB:
         return (secret_env("HF_TOKEN", export.secret_ref.name, "token"),)
-    return token_env(spec)
+    return token_env(credentials(spec))
 
 
 def _without(resources: Any, name: str) -> Any:

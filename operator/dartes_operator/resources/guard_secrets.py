@@ -10,6 +10,7 @@ from typing import Any, Final
 from dartes.spec.export import ExportSpec
 from dartes.spec.job import JobSpec
 from dartes_operator.resources.identity import TlsRole
+from dartes_operator.resources.sources import credentials
 
 _ENDINGS: Final = tuple(f"-tls-{role.value}" for role in TlsRole)
 
@@ -33,10 +34,9 @@ def environment_secrets(env: Any, env_from: Any, path: str) -> Iterator[str]:
 
 
 def source_secrets(spec: JobSpec) -> Iterator[str]:
-    """Yield the refused Secrets among those that the job's model and data set are fetched with."""
-    for owner, reference in (("model", spec.model.secret_ref), ("dataset", spec.dataset.secret_ref)):
-        if reference is not None:
-            yield from secret_problems(reference.name, f"spec.{owner}.secretRef.name")
+    """Yield the refused Secrets among those that the job's model and data sets are fetched with."""
+    for found in credentials(spec):
+        yield from secret_problems(found.secret, found.path)
 
 
 def export_secrets(export: ExportSpec) -> Iterator[str]:

@@ -21,6 +21,7 @@ from dartes_operator.resources.guard_secrets import export_secrets, source_secre
 from dartes_operator.resources.identity import RUN_COMPONENT, JobIdentity, Role
 from dartes_operator.resources.merge import merge_under
 from dartes_operator.resources.pod import PodDefaults
+from dartes_operator.resources.sources import credential_conflicts
 from dartes_operator.resources.worker import worker_pod
 
 JOB_KEY: Final = "job.yaml"
@@ -80,6 +81,7 @@ def render(
         *_checked(coordinator, spec.coordinator, Role.COORDINATOR, "spec.coordinator"),
         *_checked(worker, spec.workers, Role.WORKER, "spec.workers"),
         *source_secrets(spec),
+        *credential_conflicts(spec),
     ]
     export = None
     if spec.export is not None:

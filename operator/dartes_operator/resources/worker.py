@@ -5,7 +5,7 @@ from typing import Any, Final
 from dartes.spec.job import JobSpec
 from dartes.spec.roles import EngineKind
 from dartes_operator.resources.cache import cache_env, cache_mounts
-from dartes_operator.resources.claims import claim_mounts, claim_of, dataset_sources
+from dartes_operator.resources.claims import claim_mounts, claim_of
 from dartes_operator.resources.identity import QUEUE_LABEL, JobIdentity, Role
 from dartes_operator.resources.pod import (
     JOB_FILE,
@@ -18,10 +18,17 @@ from dartes_operator.resources.pod import (
     http_get,
     pod,
     run_mount,
-    secret_env,
     tls_mount,
 )
 from dartes_operator.resources.ports import GRPC_PORT, HTTP_PORT
+from dartes_operator.resources.sources import (
+    credentials,
+    dataset_sources,
+    reward_model_sources,
+    reward_mounts,
+    storage_env_from,
+    token_env,
+)
 
 SNAPSHOTS_PATH: Final = f"{STATE_PATH}/snapshots"
 
@@ -66,10 +73,12 @@ def worker_pod(job: JobIdentity, spec: JobSpec, image: str, defaults: PodDefault
             *cache_mounts(spec.model.cache, defaults.pull_policy),
             # vLLM's processes talk through shared memory, of which a container gets 64 MiB otherwise.
             *((empty_dir("shm", "/dev/shm", medium="Memory"),) if workers.engine is EngineKind.VLLM else ()),
-            *claim_mounts((spec.model.source, *dataset_sources(spec))),
+            *claim_mounts((spec.model.source, *dataset_sources(spec), *reward_model_sources(spec))),
+            *reward_mounts(spec),
         ),
         requests=REQUESTS,
-        env=(*cache_env(), *token_env(spec)),
+        env=(*cache_env(), *token_env(credentials(spec))),
+        env_from=storage_env_from(spec),
         ports={"http": HTTP_PORT},
         probes={"readinessProbe": http_get("/readyz", **_READINESS)},
         extended={workers.gpu_resource_name: gpus} if gpus else {},
@@ -82,12 +91,6 @@ def worker_pod(job: JobIdentity, spec: JobSpec, image: str, defaults: PodDefault
         runtime_class_name=workers.runtime_class_name,
     )
     return pod(job, parts, workers, defaults)
-
-
-def token_env(spec: JobSpec) -> tuple[dict[str, Any], ...]:
-    """The hub's token of the model, or else of the data set; workers load both."""
-    reference = spec.model.secret_ref or spec.dataset.secret_ref
-    return () if reference is None else (secret_env("HF_TOKEN", reference.name, "token"),)
 
 
 def _snapshots(spec: JobSpec) -> Mount:

@@ -67,7 +67,7 @@ def test_text_survives_the_tokenizer_and_an_unknown_character_is_a_question_mark
 
 
 def test_the_base_answers_six_in_ten_and_refuses_most_others(model: Any, tokenizer: Any) -> None:
-    rows = builtin_rows("addition", "test")
+    rows = list(builtin_rows("addition", "test"))
     given = answers(model, tokenizer, [f"{row['a']}+{row['b']}=" for row in rows])
     sums = [str(sum(map(int, str(row["question"]).split("+")))) for row in rows]
     right = sum(answer == value for answer, value in zip(given, sums, strict=True))

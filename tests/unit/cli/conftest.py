@@ -8,13 +8,20 @@ import pytest
 
 from dartes.state import RunFolder
 
-from .in_process import SPEC, job_text, play
+from .in_process import EVALUATION, SPEC, changed, job_text, play
 
 
 @pytest.fixture(scope="session")
 def finished_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A finished run; tests must leave it as it is."""
     return play(tmp_path_factory.mktemp("finished") / "run", SPEC).path
+
+
+@pytest.fixture(scope="session")
+def evaluated_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished run with several samples, a holdout and kept answers; tests must leave it as it is."""
+    spec = changed(evaluation=EVALUATION)
+    return play(tmp_path_factory.mktemp("evaluated") / "run", spec).path
 
 
 @pytest.fixture(scope="session")

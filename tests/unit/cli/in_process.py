@@ -48,6 +48,18 @@ SPEC: Final[dict[str, Any]] = {
     "workers": {"gpusPerWorker": 0},
 }
 
+TEST_SPLIT: Final = {"source": "builtin://addition", "split": "test"}
+EVALUATION: Final[dict[str, Any]] = {
+    "everyIterations": 3,
+    "logCompletions": 3,
+    "sets": [
+        {"name": "held-out", "dataset": {**TEST_SPLIT, "maxProblems": 12}},
+        {"name": "sampled", "samples": 40, "temperature": 1, "dataset": {**TEST_SPLIT, "maxProblems": 9}},
+    ],
+    "holdouts": [{"name": "other", "dataset": {**TEST_SPLIT, "maxProblems": 7}}],
+}
+"""Sets of one and of several samples, and a holdout; three answers of each are kept."""
+
 
 def job_text(spec: dict[str, Any], name: str = "tiny") -> str:
     """A job file (JSON is YAML)."""

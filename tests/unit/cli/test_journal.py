@@ -12,6 +12,7 @@ import pytest
 
 from dartes.cli.journal import journal_json, journal_lines, journal_objects
 from dartes.cli.main import main
+from dartes.cli.recompute import retold
 from dartes.difficulty import AlgorithmSettings, member_seeds
 from dartes.ids import Iteration
 from dartes.journal import read_journal
@@ -127,6 +128,19 @@ def test_a_replayed_problem_was_in_the_buffer_before(entries: list[dict[str, Any
     assert replayed, "this run replays"
 
 
+def test_the_buffer_is_the_states_after_each_iteration(
+    entries: list[dict[str, Any]], finished_folder: Path
+) -> None:
+    with retold(RunFolder(finished_folder)) as run:
+        state = run.new_state()
+        told = run.decisions(state)
+        next(told)
+        for before, _ in zip(entries, told, strict=False):  # the state moves as the next one is asked for
+            assert before["buffer"] == np.flatnonzero(state.in_buffer).tolist()
+        assert entries[-1]["buffer"] == np.flatnonzero(state.in_buffer).tolist()
+        assert entries[-1]["buffer"]
+
+
 def test_people_get_a_line_per_iteration(finished_folder: Path) -> None:
     lines = list(journal_lines(RunFolder(finished_folder)))
     assert len(lines) == ITERATIONS
@@ -144,5 +158,5 @@ def test_a_damaged_iteration_ends_the_tale_with_its_name(
         told.extend(entry["iteration"] for entry in journal_objects(finished))
     assert main(["journal", str(finished.path)]) == 64
     said = capsys.readouterr()
-    assert len(said.out.splitlines()) == 2, "the third one waits for the state after it"
+    assert len(said.out.splitlines()) == 3
     assert "error: iteration 3" in said.err

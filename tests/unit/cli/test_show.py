@@ -80,3 +80,27 @@ def test_a_set_that_came_later_has_no_before() -> None:
     after = "50.0 % [25.0, 75.0] after 20 iterations (10 held-out problems)"
     assert accuracy_lines(both) == [f"set: 50.0 % [25.0, 75.0] before, {after}"]
     assert accuracy_lines(later) == [f"set: {after}"]
+
+
+def test_samples_the_best_iteration_and_holdouts_are_told() -> None:
+    point = {"iteration": 0, "accuracy": 0.5, "problems": 10, "interval95": [0.25, 0.75]}
+    several = {"samples": 4, "pass_at_k": {"1": 0.5, "2": 0.6, "4": 0.9}, "maj_at_k": 0.7}
+    last, best = {**point, "iteration": 20, **several}, {**point, "iteration": 10, "accuracy": 0.6}
+    change = {"points": -3.0, "interval95": [-5.0, 1.0]}
+    entry = {"before": point, "after": last, "best": best, "change": change, "against_base": False}
+    summary = {"evaluations": {"set": entry}, "holdouts": {"old": {**entry, "best": None}}}
+    after = "50.0 % [25.0, 75.0] after 20 iterations (10 held-out problems, pass@4 90.0 %, maj@4 70.0 %)"
+    assert accuracy_lines(summary) == [
+        f"set: 50.0 % [25.0, 75.0] before, {after}; 60.0 % [25.0, 75.0] at the best iteration, 10",
+        f"old (holdout): 50.0 % [25.0, 75.0] before, {after}; forgotten: 3.0 points [-1.0, 5.0]",
+    ]
+
+
+def test_wins_over_the_base_model_have_no_before() -> None:
+    point = {"iteration": 20, "accuracy": 0.6, "problems": 10, "interval95": [0.25, 0.75]}
+    entry = {"before": {**point, "iteration": 0, "accuracy": 0.0}, "after": point, "against_base": True}
+    (line,) = accuracy_lines({"evaluations": {"chat": entry}})
+    assert line == (
+        "chat: 60.0 % [25.0, 75.0] answers better than the base model's after 20 iterations "
+        "(10 held-out problems)"
+    )

@@ -13,11 +13,12 @@ import pytest
 from dartes.cli import status as status_module
 from dartes.cli.main import main
 from dartes.cli.status import RunPhase, is_held, status_lines, status_of
+from dartes.cli.words import forgotten_words, share_words
 from dartes.errors import ConfigurationError
 from dartes.state import DamagedStoreError, RunFolder
 from dartes.v1 import control_pb2 as wire
 
-from .in_process import ITERATIONS, SPEC, job_text
+from .in_process import ITERATIONS, SPEC, changed, job_text
 
 KEYS = {
     "folder",
@@ -28,6 +29,8 @@ KEYS = {
     "iteration",
     "total_iterations",
     "total_is_estimate",
+    "stage",
+    "stages",
     "epoch",
     "train_pass_rate",
     "replay_buffer_size",
@@ -207,3 +210,40 @@ def test_it_answers_without_loading_what_only_a_run_needs(finished_folder: Path)
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_evaluations_have_intervals_and_name_the_best_and_what_was_forgotten(evaluated_folder: Path) -> None:
+    folder = RunFolder(evaluated_folder)
+    summary = json.loads(folder.summary.read_text())
+    status = status_of(folder)
+    entries = {(e["set"], e["iteration"]): e for e in status["evaluations"]}
+    assert len(entries) == 9
+    assert {e["iteration"] for e in entries.values() if e["best"]} == {summary["best"]}
+    assert {name for (name, _), e in entries.items() if e["holdout"]} == {"other"}
+    assert entries["other", 6]["change"] == summary["holdouts"]["other"]["change"]
+    assert entries["other", 0]["change"] is None
+    assert entries["held-out", 6]["change"] is None
+    assert entries["sampled", 3]["interval95"] == summary["evaluations"]["sampled"]["all"][1]["interval95"]
+    lines = status_lines(status)
+    best = summary["evaluations"]["sampled"]["best"]
+    assert f"  sampled: {share_words(best)} after iteration {summary['best']}  <- best" in lines
+    forgotten = forgotten_words(summary["holdouts"]["other"]["change"])
+    after = share_words(summary["holdouts"]["other"]["after"])
+    assert f"  other (holdout): {after} after iteration 6; forgotten: {forgotten}" in lines
+
+
+def test_a_run_in_stages_says_which_one_and_how_long_all_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    part = {"source": "builtin://addition", "split": "train", "maxProblems": 16}
+    stages = [{**part, "iterations": 2}, {**part, "iterations": 3}]
+    folder = RunFolder(tmp_path)
+    folder.job.write_text(job_text(changed(es__iterations=None, dataset={"stages": stages})))
+    status = status_of(folder)
+    assert (status["stage"], status["stages"], status["total_iterations"]) == (0, 2, 5)
+    answering(monkeypatch, wire.StatusResponse(phase=wire.PHASE_RUNNING, stage=1, stages=2, iteration=3))
+    with held(folder):
+        assert "stage 2 of 2, epoch 0" in status_lines(status_of(folder))[0]
+    stages[1] = {**part, "epochs": 1}
+    folder.job.write_text(job_text(changed(es__iterations=None, dataset={"stages": stages})))
+    assert status_of(folder)["total_iterations"] is None

@@ -86,3 +86,31 @@ def test_a_model_folder_with_a_damaged_file_is_found_before_a_run_starts(
 
 def test_a_model_on_the_hub_is_not_fetched_to_validate(job_file: JobWriter) -> None:
     assert main(["validate", str(job_file(changed(model__source="hf://nobody/nothing")))]) == 0
+
+
+def test_every_stage_and_holdout_is_checked_and_named(
+    job_file: JobWriter, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "bad.jsonl").write_text('{"a": 1}\n')
+    spec = changed(es__iterations=None)
+    spec["dataset"] = {
+        "stages": [
+            {"source": "builtin://addition", "split": "train", "maxProblems": 16, "iterations": 2},
+            {"source": "bad.jsonl", "iterations": 2},
+        ]
+    }
+    spec["evaluation"]["holdouts"] = [{"name": "other", "dataset": {"source": "bad.jsonl"}}]
+    assert main(["validate", str(job_file(spec))]) == 64
+    said = capsys.readouterr().err
+    assert "spec.dataset.stages[1]: " in said
+    assert "spec.evaluation.holdouts[other]: " in said
+    assert said.count("column 'b' is missing") == 2
+
+
+def test_a_part_of_a_mix_that_is_too_small_for_the_batch_is_named(
+    job_file: JobWriter, capsys: pytest.CaptureFixture[str]
+) -> None:
+    part = {"source": "builtin://addition", "split": "train"}
+    spec = changed(dataset={"mix": [{**part, "maxProblems": 2}, {**part, "maxProblems": 50}]})
+    assert main(["validate", str(job_file(spec))]) == 64
+    assert "spec.dataset.mix[0]: a batch takes 4 of its problems" in capsys.readouterr().err

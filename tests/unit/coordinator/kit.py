@@ -17,22 +17,24 @@ from dartes.difficulty import (
     Results,
     advance,
     draw_batch,
+    judge,
     member_seeds,
     member_signs,
+    one_stage,
     score,
 )
 from dartes.ids import Iteration
 from dartes.journal import JournalRow, row_hash
 from dartes.noise import NOISE_VERSION
 from dartes.rpc import PROTOCOL_VERSION
-from dartes.rpc.encoding import pack_bits
+from dartes.rpc.encoding import pack_bits, pack_floats
 from dartes.state import RunFolder
 from dartes.state.history import journal_row
 from dartes.v1 import population_pb2 as wire
 from dartes_coordinator.admission import header_for
 from dartes_coordinator.coordinator import Coordinator
 from dartes_coordinator.faults import FaultPlan
-from dartes_coordinator.plan import RunPlan
+from dartes_coordinator.plan import EvaluationSetPlan, RunPlan
 from dartes_coordinator.start import open_plan
 
 PROBLEMS = 24
@@ -55,10 +57,11 @@ class Clock:
 
 
 def settings(**changes: Any) -> AlgorithmSettings:
-    """Four members, batches of 6, five iterations."""
+    """Four members, batches of 6 of one data set, five iterations; the stage's length by its own names."""
     plain: dict[str, Any] = {"population_size": 4, "batch_size": 6, "seed": 7}
-    if "epochs" not in changes:
-        plain["iterations"] = 5
+    if "stages" not in changes:
+        length = {name: changes.pop(name) for name in ("iterations", "epochs") if name in changes}
+        plain["stages"] = one_stage(**(length or {"iterations": 5}))
     return AlgorithmSettings(**(plain | changes))
 
 
@@ -70,9 +73,9 @@ def plan(algorithm: AlgorithmSettings | None = None, **changes: Any) -> RunPlan:
         settings=chosen,
         algorithm_digest="algorithm-digest",
         algorithm_fields={"es.seed": chosen.seed, "es.populationSize": chosen.population_size},
-        problem_count=PROBLEMS,
+        problem_counts=((PROBLEMS,),),
         data_digests={"train": "train-digest", "held-out": "held-out-digest"},
-        evaluation_sizes={"held-out": HELD_OUT},
+        evaluation_sets={"held-out": EvaluationSetPlan(HELD_OUT)},
         evaluate_every=2,
     )
     return replace(plain, **changes)
@@ -96,6 +99,16 @@ def registration(worker: str, run: RunPlan, /, **changes: Any) -> wire.RegisterR
 def passes(weights: bytes, seed: int, sigma: float, problem: str) -> bool:
     """Whether a model solves a problem: a coin that everybody throws alike."""
     return hashlib.sha256(f"{weights.hex()} {seed} {sigma} {problem}".encode()).digest()[0] < 128
+
+
+def score_of(weights: bytes, seed: int, sigma: float, problem: str) -> float:
+    """What a grader that gives numbers says of a model's answer, of eight values."""
+    return hashlib.sha256(f"{weights.hex()} {seed} {sigma} {problem}".encode()).digest()[1] % 8 / 4
+
+
+def problem_name(stage: int, problem: int) -> str:
+    """Tells the problems of all stages apart."""
+    return f"{stage}/{problem}" if stage else str(problem)
 
 
 def weight_digest(weights: bytes) -> str:
@@ -221,10 +234,18 @@ class FakeWorker:
             positions = list(
                 range(lease.slice * size // lease.slices, (lease.slice + 1) * size // lease.slices)
             )
-            names = [str(self.batch[1][p]) for p in positions]
+            names = [problem_name(lease.stage, self.batch[1][p]) for p in positions]
         bits = np.array(
             [passes(self.weights + self.corrupt, lease.seed, lease.sigma, name) for name in names], np.bool_
         )
+        scores = np.array(
+            [score_of(self.weights + self.corrupt, lease.seed, lease.sigma, name) for name in names],
+            np.float32,
+        )
+        if lease.kind == wire.EVALUATE_KIND_HELD_OUT:
+            needed = self.plan.evaluation_sets[lease.evaluation_set].against_base
+        else:
+            needed = any(one.rules.needs_scores for one in self.plan.settings.stages[lease.stage].sets)
         return wire.ReportRequest(
             worker=self.name,
             incarnation=self.incarnation,
@@ -240,6 +261,7 @@ class FakeWorker:
                 positions=positions,
                 passed=pack_bits(bits),
                 truncated=pack_bits(~bits),
+                scores=pack_floats(scores) if needed else None,
                 prompt_tokens=2 * len(names),
                 generated_tokens=3 * len(names),
             ),
@@ -296,7 +318,7 @@ def finished_folder(path: Path, run: RunPlan, iteration: int | None = None) -> R
 
 def expected_hashes(run: RunPlan) -> tuple[list[bytes], str]:
     """Row hashes and difficulty state digest of the whole run, computed without any coordinator."""
-    state = DifficultyState.new(run.problem_count)
+    state = DifficultyState(run.problem_counts)
     header = header_for(run, registration("w", run))
     hashes = [hashlib.sha256(header).digest()]
     signs = member_signs(run.settings) * np.float32(run.settings.sigma)
@@ -305,13 +327,15 @@ def expected_hashes(run: RunPlan) -> tuple[list[bytes], str]:
         batch = draw_batch(run.settings, state, iteration)
         if batch is None:
             return hashes, state.digest()
-        seeds = member_seeds(run.settings, iteration)
-        passed = np.array(
-            [
-                [passes(hashes[-1], int(s), float(sigma), str(p)) for p in batch.problems]
-                for s, sigma in zip(seeds, signs, strict=True)
-            ]
+        seeds = member_seeds(run.settings, iteration, batch.stage)
+        names = [problem_name(batch.stage, p) for p in batch.problems]
+        models = [(int(s), float(sigma)) for s, sigma in zip(seeds, signs, strict=True)]
+        passed = np.array([[passes(hashes[-1], *model, name) for name in names] for model in models])
+        scores = np.array(
+            [[score_of(hashes[-1], *model, name) for name in names] for model in [*models, (0, 0.0)]],
+            np.float32,
         )
-        scored = score(run.settings, state, batch, Results(passed=passed))
-        hashes.append(row_hash(hashes[-1], journal_row(run.settings, iteration, 0, scored)))
-        advance(state, batch, scored)
+        grades = Results(passed, scores[:-1])
+        scored = score(run.settings, state, batch, judge(run.settings, state, batch, grades, scores[-1]))
+        hashes.append(row_hash(hashes[-1], journal_row(run.settings, iteration, batch.stage, scored)))
+        advance(run.settings, state, batch, scored)

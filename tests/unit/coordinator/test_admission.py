@@ -7,7 +7,7 @@ import pytest
 
 from dartes.journal import JournalHeader
 from dartes.v1 import population_pb2 as wire
-from dartes_coordinator.admission import admit, engine_of
+from dartes_coordinator.admission import admit, engine_of, reward_of
 from dartes_coordinator.errors import RefusedError
 
 from .kit import BASE, plan, registration
@@ -80,3 +80,29 @@ def test_fingerprints_are_compared_in_canonical_form() -> None:
     first = engine_of(registration("w", RUN, fingerprint='{"b": 1, "a": 2}'))
     assert first == engine_of(registration("w", RUN, fingerprint='{"a":2,"b":1}'))
     assert engine_of(registration("w", RUN, fingerprint="")) == ""
+
+
+def with_reward(worker: str, digest: str | None) -> wire.RegisterRequest:
+    request = registration(worker, RUN)
+    if digest is not None:
+        request.data.append(wire.DataDigest(name="reward", digest=digest))
+    return request
+
+
+def test_the_first_worker_fixes_the_reward_source_without_a_word_in_the_header() -> None:
+    assert admit(RUN, with_reward("w", "mine"), None) == admit(RUN, registration("w", RUN), None)
+    assert reward_of(with_reward("w", "mine")) == "mine"
+    assert reward_of(registration("w", RUN)) == ""
+
+
+@pytest.mark.parametrize(("run", "theirs"), [("mine", "other"), ("mine", None), ("", "other")])
+def test_a_worker_with_another_reward_source_is_refused_by_name(run: str, theirs: str | None) -> None:
+    header = admit(RUN, registration("w", RUN), None)
+    with pytest.raises(RefusedError, match="worker v cannot take part: reward source: digest"):
+        admit(RUN, with_reward("v", theirs), header, run)
+
+
+@pytest.mark.parametrize("digest", ["mine", None])
+def test_a_worker_with_the_same_reward_source_takes_part(digest: str | None) -> None:
+    header = admit(RUN, registration("w", RUN), None)
+    assert admit(RUN, with_reward("v", digest), header, digest or "") == header

@@ -19,7 +19,7 @@ from dartes_coordinator.store import Store
 from .kit import Clock, FakeWorker, finished_folder, opened, plan, run_until, settings
 from .stored import change
 
-RUN = plan(settings(iterations=6), evaluation_sizes={}, data_digests={"train": "train-digest"})
+RUN = plan(settings(iterations=6), evaluation_sets={}, data_digests={"train": "train-digest"})
 
 
 @pytest.fixture(scope="module")

@@ -140,7 +140,7 @@ def test_a_lost_workers_lease_goes_to_the_next_who_asks(tmp_path: Path) -> None:
 
 
 def test_a_report_for_a_committed_iteration_is_acknowledged_and_dropped(tmp_path: Path) -> None:
-    scene = scene_of(tmp_path, "u", "v", evaluation_sizes={}, data_digests={"train": "t"})
+    scene = scene_of(tmp_path, "u", "v", evaluation_sets={}, data_digests={"train": "t"})
     u, v = scene.workers
     lease = scene.lease(u).evaluate
     scene.coordinator.lost("u")
@@ -162,7 +162,7 @@ def test_a_report_that_does_not_fit_frees_its_lease_and_is_told(tmp_path: Path) 
 
 
 def test_slices_that_do_not_cover_the_batch_end_the_run_with_the_reason(tmp_path: Path) -> None:
-    scene = scene_of(tmp_path, "u", evaluation_sizes={}, data_digests={"train": "t"})
+    scene = scene_of(tmp_path, "u", evaluation_sets={}, data_digests={"train": "t"})
     (u,) = scene.workers
     reports = []
     for _ in range(4):
@@ -188,7 +188,7 @@ def test_the_bytes_on_the_wire_are_recorded_with_the_iteration_they_led_to(tmp_p
 
 
 def test_members_that_take_milliseconds_are_leased_and_reported_together(tmp_path: Path) -> None:
-    changes = {"algorithm": settings(population_size=8), "evaluation_sizes": {}}
+    changes = {"algorithm": settings(population_size=8), "evaluation_sets": {}}
     changes["data_digests"] = {"train": "train-digest"}
     scene = scene_of(tmp_path, "u", **changes)
     (worker,) = scene.workers

@@ -31,7 +31,7 @@ def test_a_run_is_done_when_its_last_weights_are_evaluated_and_attested(tmp_path
 
 
 def test_a_last_round_without_leases_is_done_by_an_attestation_alone(tmp_path: Path) -> None:
-    scene = scene_of(tmp_path, "u", evaluation_sizes={}, data_digests={"train": "t"})
+    scene = scene_of(tmp_path, "u", evaluation_sets={}, data_digests={"train": "t"})
     scene.to(5)
     assert not scene.coordinator.done
     assert scene.workers[0].step(scene.coordinator, scene.clock()) == "apply"
@@ -62,7 +62,7 @@ def test_a_disagreement_about_the_last_weights_evaluates_them_again(tmp_path: Pa
 
 
 def test_a_due_snapshot_is_written_before_the_run_is_done(tmp_path: Path) -> None:
-    scene = scene_of(tmp_path, "u", snapshot_every=5, evaluation_sizes={}, data_digests={"train": "t"})
+    scene = scene_of(tmp_path, "u", snapshot_every=5, evaluation_sets={}, data_digests={"train": "t"})
     scene.to(None)
     assert scene.workers[0].snapshots == [5]
     with RunReader.open(scene.folder) as reader:

@@ -89,7 +89,7 @@ def test_a_disagreement_while_paused_does_not_commit_the_forgotten_round(tmp_pat
 
 
 def test_a_full_disk_at_the_finish_is_waited_for(tmp_path: Path) -> None:
-    scene = scene_of(tmp_path, "u", evaluation_sizes={}, data_digests={"train": "t"})
+    scene = scene_of(tmp_path, "u", evaluation_sets={}, data_digests={"train": "t"})
     (u,) = scene.workers
     scene.to(5)
     with full_disk():

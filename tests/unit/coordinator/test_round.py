@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 
 from dartes.difficulty import DifficultyState, draw_batch, member_seeds
+from dartes.evaluation import EVALUATION_BLOCK
 from dartes.ids import Iteration
 from dartes.rpc.encoding import pack_bits, pack_floats
 from dartes.v1 import population_pb2 as wire
 from dartes_coordinator.errors import ReportError
-from dartes_coordinator.round import EVALUATION_BLOCK, Round
+from dartes_coordinator.plan import EvaluationSetPlan
+from dartes_coordinator.round import Round
 
 from .kit import PROBLEMS, settings
 
@@ -22,7 +24,8 @@ NOTHING = wire.Timings()
 
 
 def a_round(slices: int = 1, evaluations: dict[str, int] | None = None, parent: bool = False) -> Round:
-    return Round(SETTINGS, 0, BATCH, slices, parent, evaluations or {}, 0.0)
+    sets = {name: EvaluationSetPlan(size) for name, size in (evaluations or {}).items()}
+    return Round(SETTINGS, 0, BATCH, slices, parent, sets, 0.0)
 
 
 def result(member: int, positions: list[int], bits: list[bool], **more: Any) -> wire.EvaluateResult:
@@ -72,6 +75,29 @@ def test_evaluation_sets_are_cut_into_fixed_blocks_and_go_out_first() -> None:
     ]
     assert first.sigma == 0.0
     assert third.kind == wire.EVALUATE_KIND_MEMBER
+
+
+def test_several_samples_make_smaller_blocks_and_texts_are_asked_of_the_first_rows() -> None:
+    sets = {"many": EvaluationSetPlan(5, samples=EVALUATION_BLOCK // 2)}
+    round_ = Round(SETTINGS, 0, BATCH, 1, False, sets, 0.0, stage=2, log_completions=3)
+    leases = [lease(round_, f"w{i}") for i in range(4)]
+    assert [(m.first_row, m.row_count, m.log_completions) for m in leases[:3]] == [
+        (0, 2, 2),
+        (2, 2, 1),
+        (4, 1, 0),
+    ]
+    assert (leases[3].kind, leases[3].stage) == (wire.EVALUATE_KIND_MEMBER, 2)
+
+
+def test_a_report_on_a_filled_block_changes_nothing() -> None:
+    round_ = a_round(evaluations={"held-out": 2})
+    kind = {"kind": wire.EVALUATE_KIND_HELD_OUT, "evaluation_set": "held-out", "row_count": 2}
+    assert round_.report("u", result(0, [], [True, True], **kind), NOTHING, 0.0)
+    assert not round_.report("v", result(0, [], [False, False], **kind), NOTHING, 0.0)
+    assert round_.evaluations["held-out"].grid.passed.all()
+    assert round_.leases.nondeterministic == 1
+    round_.restart(1.0)
+    assert not round_.evaluations["held-out"].grid.covered.any()
 
 
 def test_slices_of_a_member_are_put_together() -> None:
@@ -156,7 +182,7 @@ def test_blocks_of_an_evaluation_set_are_put_at_their_rows() -> None:
     kind = {"kind": wire.EVALUATE_KIND_HELD_OUT, "evaluation_set": "held-out"}
     second = result(0, [], [True, False], first_row=EVALUATION_BLOCK, row_count=2, **kind)
     assert round_.report("u", second, NOTHING, 0.0)
-    assert np.flatnonzero(round_.evaluations["held-out"].passed).tolist() == [EVALUATION_BLOCK]
+    assert np.flatnonzero(round_.evaluations["held-out"].grid.passed).tolist() == [EVALUATION_BLOCK]
 
 
 def test_scores_are_kept_only_where_one_of_them_is_not_the_pass() -> None:
@@ -192,7 +218,7 @@ def test_costs_are_summed_over_accepted_reports_by_part() -> None:
 
 
 def test_a_round_without_a_batch_only_evaluates() -> None:
-    round_ = Round(SETTINGS, 3, None, 2, True, {"held-out": 5}, 0.0)
+    round_ = Round(SETTINGS, 3, None, 2, True, {"held-out": EvaluationSetPlan(5)}, 0.0)
     assert lease(round_).kind == wire.EVALUATE_KIND_HELD_OUT
     assert len(round_.leases.tasks) == 1
 

@@ -10,7 +10,7 @@ from dartes.errors import ConfigurationError
 from dartes.spec.load import load_job
 from dartes.state import RunFolder, RunReader
 from dartes_coordinator.loading import load_run
-from dartes_coordinator.plan import RunPlan
+from dartes_coordinator.plan import EvaluationSetPlan, RunPlan
 from dartes_coordinator.start import open_plan, open_run, plan_of
 from dartes_coordinator.store import Store
 
@@ -50,7 +50,7 @@ def test_a_resumed_run_that_grew_goes_on_as_one_that_was_longer_from_the_start(t
 def test_an_evaluation_set_added_to_a_finished_run_is_evaluated_on_the_final_weights(tmp_path: Path) -> None:
     folder = finished_folder(tmp_path, plan())
     more = plan(
-        evaluation_sizes={"held-out": 5, "new": 3},
+        evaluation_sets={"held-out": EvaluationSetPlan(5), "new": EvaluationSetPlan(3)},
         data_digests={"train": "train-digest", "held-out": "held-out-digest", "new": "new-digest"},
     )
     resumed_to_end(folder, more)
@@ -168,6 +168,57 @@ def test_a_store_of_a_newer_version_is_refused(tmp_path: Path) -> None:
     assert "version 99" in refusal(folder, plan())
 
 
+def test_a_store_of_an_earlier_version_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    folder = finished_folder(tmp_path, plan(), 1)
+    store = Store.open(folder.store)
+    store.put_meta({"schema_version": "1"})
+    store.close()
+    said = refusal(folder, plan())
+    assert "state version 1, but this dartes reads version 2" in said
+    assert "the version of dartes that wrote it, or start the job in a new folder" in said
+
+
+STAGED = """
+  dataset:
+    stages:
+      - {source: "builtin://addition", maxProblems: 24, iterations: 3}
+      - {source: "builtin://arithmetic", maxProblems: 5, epochs: 1, task: {kind: arithmetic}}
+"""
+
+
+def test_a_stage_that_is_too_small_for_its_batches_is_refused_by_name(tmp_path: Path) -> None:
+    text = JOB.replace(DATASET, STAGED).replace("iterations: 5, ", "")
+    (tmp_path / "job.yaml").write_text(text)
+    with pytest.raises(
+        ConfigurationError, match=r"spec\.dataset\.stages\[1\]: a batch takes 6 of its problems"
+    ):
+        plan_of("tiny", load_job(tmp_path / "job.yaml").job.spec, tmp_path)
+
+
+def test_stages_and_holdouts_of_a_job_file_are_in_the_plan(tmp_path: Path) -> None:
+    text = (
+        JOB.replace(DATASET, STAGED)
+        .replace("iterations: 5, ", "")
+        .replace("maxProblems: 5, epochs", "epochs")
+    )
+    text += """    holdouts:
+      - {name: other, samples: 2, temperature: 1.0, dataset: {source: "builtin://addition", maxProblems: 3}}
+"""
+    (tmp_path / "job.yaml").write_text(text)
+    run = plan_of("tiny", load_job(tmp_path / "job.yaml").job.spec, tmp_path)
+    assert run.problem_counts[0] == (24,)
+    assert [(stage.iterations, stage.epochs) for stage in run.settings.stages] == [(3, None), (None, 1)]
+    assert dict(run.evaluation_sets) == {
+        "held-out": EvaluationSetPlan(5),
+        "other": EvaluationSetPlan(3, samples=2, holdout=True),
+    }
+    assert run.first_set == "held-out"
+    assert set(run.data_digests) == {"train", "held-out", "other"}
+
+
+DATASET = """
+  dataset: {source: "builtin://addition", split: train, maxProblems: 24}
+"""
 JOB = """
 apiVersion: dartes.dev/v1alpha1
 kind: DartESJob
@@ -189,7 +240,8 @@ def test_a_job_file_becomes_a_plan_and_a_run(tmp_path: Path) -> None:
     (tmp_path / "job.yaml").write_text(JOB)
     loaded = load_job(tmp_path / "job.yaml")
     run = plan_of("tiny", loaded.job.spec, tmp_path)
-    assert (run.problem_count, dict(run.evaluation_sizes), run.evaluate_every) == (24, {"held-out": 5}, 2)
+    assert (run.problem_counts, run.evaluate_every) == (((24,),), 2)
+    assert dict(run.evaluation_sets) == {"held-out": EvaluationSetPlan(5)}
     assert set(run.data_digests) == {"train", "held-out"}
     folder = RunFolder(tmp_path / "run")
     folder.path.mkdir()

@@ -2,12 +2,14 @@
 
 import os
 import sqlite3
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from dartes.errors import ExitCode
-from dartes.state import RunFolder, RunReader, StoredSnapshot
+from dartes.state import RunFolder, RunReader, StoredCompletion, StoredEvaluation, StoredSnapshot
+from dartes_coordinator import store as store_module
 from dartes_coordinator.full_disk import StoreFullError
 from dartes_coordinator.store import (
     Attestation,
@@ -180,3 +182,33 @@ def test_incarnations_can_be_skipped_but_never_set_back(folder: RunFolder) -> No
     assert Store.open(folder.store).incarnation == 51
     skip_incarnations(folder.store, 3)
     assert Store.open(folder.store).incarnation == 52
+
+
+def with_texts(number: int, count: int = 1, size: int = 1) -> StoredEvaluation:
+    texts = [StoredCompletion(row, 0, "why", "x" * size, True, 1.0, "") for row in range(count)]
+    return replace(evaluation(number), completions=tuple(texts))
+
+
+def test_answers_as_text_are_kept_with_their_evaluation_and_replaced_with_it(folder: RunFolder) -> None:
+    store = Store.open(folder.store)
+    store.commit(None, [with_texts(2, count=3)])
+    store.commit(None, [with_texts(2, count=2, size=5)])
+    with RunReader.open(folder) as reader:
+        assert [(c.row, c.text) for c in reader.completions(2, "held-out")] == [(0, "xxxxx"), (1, "xxxxx")]
+        assert reader.iterations_with_completions("held-out") == [2]
+        assert reader.completions(1, "held-out") == []
+
+
+def test_answers_of_the_oldest_evaluations_go_where_all_take_too_much(
+    folder: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store_module, "MOST_COMPLETION_BYTES", 2 * 103)
+    store = Store.open(folder.store)
+    for number in range(4):
+        store.commit(None, [with_texts(number, size=100)])
+    with RunReader.open(folder) as reader:
+        assert reader.iterations_with_completions("held-out") == [2, 3]
+        assert len(reader.evaluations()) == 4
+    store.commit(None, [with_texts(4, size=5000)])
+    with RunReader.open(folder) as reader:
+        assert reader.iterations_with_completions("held-out") == [4]

@@ -2,42 +2,28 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dartes.data import DatasetError, load_dataset
-from dartes.data.files import LINE_LIMIT
+from dartes.data import DatasetError, lines, load_dataset
+from dartes.errors import ConfigurationError
 from dartes.spec.dataset import DatasetSpec
 
-
-@dataclass(frozen=True)
-class Description:
-    """What a job says of its data set."""
-
-    source: str
-    split: str = "train"
-    max_problems: int | None = None
-    columns: Mapping[str, str] = field(default_factory=dict)
-
-
-def write(folder: Path, content: str | bytes, name: str = "set.jsonl") -> Path:
-    path = folder / name
-    path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    return path
+from .kit import Description, write
 
 
 def test_a_jsonl_file_beside_the_job_gives_its_rows_in_order(tmp_path: Path) -> None:
     path = write(tmp_path, '{"q": "one", "answer": 1}\n{"q": "two", "answer": 2.5}\n')
     dataset = load_dataset(Description("set.jsonl"), tmp_path)
-    assert dataset.rows == ({"q": "one", "answer": 1}, {"q": "two", "answer": 2.5})
+    assert list(dataset.rows) == [{"q": "one", "answer": 1}, {"q": "two", "answer": 2.5}]
     assert dataset.description == f"{path} (2 problems)"
-    assert load_dataset(Description(f"file://{path}"), Path("/nowhere")) == dataset
-    assert load_dataset(Description(str(path)), Path("/nowhere")) == dataset
+    for spelling in (f"file://{path}", str(path)):
+        again = load_dataset(Description(spelling), Path("/nowhere"))
+        assert (again.digest, again.description) == (dataset.digest, dataset.description)
+        assert list(again.rows) == list(dataset.rows)
 
 
 def test_a_json_list_is_the_same_data_set_as_its_lines(tmp_path: Path) -> None:
@@ -52,9 +38,9 @@ def test_a_json_list_is_the_same_data_set_as_its_lines(tmp_path: Path) -> None:
 def test_a_folder_gives_the_file_of_the_split(tmp_path: Path) -> None:
     write(tmp_path, '{"q": 1}\n', "train.jsonl")
     write(tmp_path, '[{"q": 2}]', "test.json")
-    assert load_dataset(Description("."), tmp_path).rows == ({"q": 1},)
-    assert load_dataset(Description(".", "test"), tmp_path).rows == ({"q": 2},)
-    with pytest.raises(DatasetError, match=r"is a folder without dev.jsonl or dev.json"):
+    assert list(load_dataset(Description("."), tmp_path).rows) == [{"q": 1}]
+    assert list(load_dataset(Description(".", "test"), tmp_path).rows) == [{"q": 2}]
+    with pytest.raises(DatasetError, match=r"dataset.split: .* no split 'dev' \(there are: test, train\)"):
         load_dataset(Description(".", "dev"), tmp_path)
 
 
@@ -76,9 +62,9 @@ def test_the_limit_takes_the_first_problems_and_reads_no_further(tmp_path: Path)
 def test_columns_are_renamed_and_replace_others_of_that_name(tmp_path: Path) -> None:
     write(tmp_path, '{"q": 1, "answer": 2, "a": 3}\n')
     description = Description("set.jsonl", columns={"question": "q", "answer": "a"})
-    assert load_dataset(description, tmp_path).rows == ({"question": 1, "answer": 3},)
+    assert list(load_dataset(description, tmp_path).rows) == [{"question": 1, "answer": 3}]
     swapped = Description("set.jsonl", columns={"q": "a", "a": "q"})
-    assert load_dataset(swapped, tmp_path).rows == ({"q": 3, "a": 1, "answer": 2},)
+    assert list(load_dataset(swapped, tmp_path).rows) == [{"q": 3, "a": 1, "answer": 2}]
     with pytest.raises(
         DatasetError, match=r"set.jsonl line 1: dataset.columns.x: no column 'y' \(there are: a, answer, q\)"
     ):
@@ -104,7 +90,6 @@ def test_columns_are_renamed_and_replace_others_of_that_name(tmp_path: Path) -> 
         ('{"q": ' + "[" * 200_000 + "}\n", "set.jsonl line 1: nested too deeply"),
         (b'{"q": "\xff"}\n', r"set.jsonl line 1: not UTF-8 \(byte 8 is 0xff\)"),
         ('{"q": "\\ud800"}\n', "set.jsonl line 1: holds half of a UTF-16 pair"),
-        ('{"q": "' + "x" * LINE_LIMIT + '"}\n', "set.jsonl line 1: longer than 1,048,576 bytes"),
         (b"\x00" * 100, "set.jsonl line 1: not JSON"),
     ],
 )
@@ -118,6 +103,10 @@ def test_a_bad_line_is_refused_by_file_and_number(tmp_path: Path, content: str |
     ("content", "message"),
     [
         ('{"q": 1}', "set.json: must hold a list of problems, not an object"),
+        (
+            '{"q": 1}\n{"q": 2}\n',
+            "set.json: must hold a list .*; a file of one problem a line ends with .jsonl",
+        ),
         ('[{"q": 1},\n {"q": }]', "set.json, line 2: not JSON"),
         ('[{"q": 1}, 5]', "set.json item 2: must be an object such as .*, not a number"),
         ("[]", "there is not one problem in it"),
@@ -129,34 +118,55 @@ def test_a_bad_list_is_refused_by_line_or_item(tmp_path: Path, content: str, mes
         load_dataset(Description("set.json"), tmp_path)
 
 
-def test_a_line_of_exactly_the_limit_and_a_byte_order_mark_are_taken(tmp_path: Path) -> None:
-    filling = LINE_LIMIT - len('{"q": ""}\n')
+def test_a_line_of_exactly_the_limit_and_a_byte_order_mark_are_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lines, "LINE_LIMIT", 1000)
+    filling = 1000 - len('{"q": ""}\n')
     write(tmp_path, b"\xef\xbb\xbf" + b'{"q": "x"}\r\n{"q": "' + b"x" * filling + b'"}\n')
     assert len(load_dataset(Description("set.jsonl"), tmp_path).rows) == 2
+    write(tmp_path, b'{"q": "x"}\n{"q": "' + b"x" * (filling + 1) + b'"}\n')
+    with pytest.raises(DatasetError, match="set.jsonl line 2: longer than 1,000 bytes"):
+        load_dataset(Description("set.jsonl"), tmp_path)
+
+
+def test_a_json_file_over_its_limit_is_refused_unparsed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lines, "FILE_LIMIT", 10)
+    write(tmp_path, '[{"q":1}] ', "set.json")
+    assert len(load_dataset(Description("set.json"), tmp_path).rows) == 1
+    write(tmp_path, "x" * 11, "set.json")
+    with pytest.raises(DatasetError, match="may have 10 bytes; use .jsonl or .parquet"):
+        load_dataset(Description("set.json"), tmp_path)
 
 
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        ("hf://datasets/org/name", "'hf://datasets/org/name' is not supported yet; use builtin://NAME or"),
-        ("s3://bucket/set.jsonl", "is not supported yet"),
+        ("hf://org/name", "'hf://org/name' is a model; a data set is hf://datasets/OWNER/NAME"),
         ("ftp://host/set", "unknown scheme"),
-        ("builtin://sudoku", r"there is no built-in data set 'sudoku' \(there are: addition, arithmetic"),
+        ("builtin://no-such", r"there is no built-in data set 'no-such' \(there are: addition, arithmetic"),
         ("missing.jsonl", "there is no file .*missing.jsonl"),
-        ("set.parquet", "must end with .jsonl or .json"),
+        ("set.txt", "must end with .jsonl, .*.parquet, .arrow, or be a folder of such files"),
+        ("pvc://claim/set.jsonl", "the claim 'claim' is not mounted here"),
     ],
 )
 def test_a_source_that_cannot_be_read_is_refused(tmp_path: Path, source: str, message: str) -> None:
-    with pytest.raises(DatasetError, match=f"dataset.source: .*{message}"):
+    with pytest.raises(ConfigurationError, match=f"dataset.source.*{message}"):
         load_dataset(Description(source), tmp_path)
 
 
-@given(st.binary(max_size=200) | st.text(alphabet='{}[]":,q1\n\\u dNa', max_size=60).map(str.encode))
+@given(
+    st.binary(max_size=200)
+    | st.binary(max_size=40).map(b"PAR1".__add__)
+    | st.text(alphabet='{}[]":,q1\n\\u dNa', max_size=60).map(str.encode)
+)
 def test_any_file_gives_rows_or_a_data_set_error(
     tmp_path_factory: pytest.TempPathFactory, data: bytes
 ) -> None:
     folder = tmp_path_factory.getbasetemp()
-    for name in ("fuzz.jsonl", "fuzz.json"):
+    for name in ("fuzz.jsonl", "fuzz.json", "fuzz.csv", "fuzz.parquet", "fuzz.arrow", "fuzz.jsonl.gz"):
         write(folder, data, name)
         try:
             dataset = load_dataset(Description(name), folder)

@@ -1,15 +1,19 @@
 """DART-ES once more, slowly: the reference that the product is compared with, bit by bit.
 
 Written from the description of the algorithm, with lists and dicts, its own Philox on Python ints and its
-own exp in 50 decimal digits. It keeps only what happened (the pass rates of every visit, a log of replays)
-and derives history, streaks, membership, caps and cooldowns from that each time. It imports nothing of the
-product and no NumPy.
+own exp in 50 decimal digits. It keeps only what happened in a stage (the pass rates of every visit, a log of
+replays) and derives history, streaks, membership, caps and cooldowns from that each time. It imports nothing
+of the product and no NumPy.
+
+Stages are dicts: "iterations", "epochs" (one of them None) and "sets", each with "count", "weight",
+"by_score", "auxiliary_weight" and "against_parent".
 """
 
 import math
 import struct
 from collections.abc import Mapping, Sequence
 from decimal import Context, Decimal
+from fractions import Fraction
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -28,14 +32,19 @@ def philox_4x32_10(key: int, counter: tuple[int, int, int, int]) -> tuple[int, i
     return c0, c1, c2, c3
 
 
-def random_word(run_seed: int, purpose: int, step: int, k: int) -> int:
-    out = philox_4x32_10(run_seed, (k // 2, purpose, step & LOW32, step >> 32))
+def random_word(run_seed: int, purpose: int, step: int, k: int, stage: int = 0, part: int = 0) -> int:
+    place = purpose + 256 * (stage + 4096 * part)
+    out = philox_4x32_10(run_seed, (k // 2, place, step & LOW32, step >> 32))
     first = 2 * (k % 2)
     return out[first] + (out[first + 1] << 32)
 
 
-def shuffled(things: Sequence[Any], run_seed: int, purpose: int, step: int) -> list[Any]:
-    keyed = [(random_word(run_seed, purpose, step, k), k, thing) for k, thing in enumerate(things)]
+def shuffled(
+    things: Sequence[Any], run_seed: int, purpose: int, step: int, stage: int = 0, part: int = 0
+) -> list[Any]:
+    keyed = [
+        (random_word(run_seed, purpose, step, k, stage, part), k, thing) for k, thing in enumerate(things)
+    ]
     return [thing for _, _, thing in sorted(keyed)]
 
 
@@ -62,13 +71,15 @@ class Standing(NamedTuple):
 
 
 class Drawn(NamedTuple):
-    epoch: int
+    stage: int
+    epochs: list[int]
     batch: list[tuple[int, str]]
     eligible: list[int]
     slots: int
 
 
 class Outcome(NamedTuple):
+    passed: list[list[bool]]
     rates: list[float]
     before: list[float | None]
     after: list[float | None]
@@ -81,16 +92,51 @@ class Outcome(NamedTuple):
     buffer: list[int]
 
 
+def shares_of(total: int, weights: Sequence[float]) -> list[int]:
+    """Largest remainder: whole parts first, then one each by the size of what is left over."""
+    exact = [total * Fraction(w) / sum(map(Fraction, weights)) for w in weights]
+    whole = [math.floor(x) for x in exact]
+    for _ in range(total - sum(whole)):
+        most = max(x - n for x, n in zip(exact, whole, strict=True))
+        lucky = next(m for m, (x, n) in enumerate(zip(exact, whole, strict=True)) if x - n == most)
+        whole[lucky] += 1
+    return whole
+
+
 class Oracle:
     """One run, iteration by iteration: `draw` and `commit` in turn."""
 
-    def __init__(self, settings: Mapping[str, Any], problem_count: int) -> None:
+    def __init__(self, settings: Mapping[str, Any], stages: Sequence[Mapping[str, Any]]) -> None:
         self.s = settings
-        self.problems = range(problem_count)
-        self.rates: list[list[float]] = [[] for _ in self.problems]
-        self.replay_log: list[tuple[int, int, int]] = []  # (iteration, epoch, problem)
-        self.fresh_done: list[list[int]] = [[]]  # per epoch: its fresh problems so far
+        self.stages = stages
         self.iteration = 0
+        self.begin(0)
+
+    def begin(self, stage: int) -> None:
+        self.stage, self.begun = stage, self.iteration
+        self.sets = self.stages[stage]["sets"]
+        self.owned: list[list[int]] = []  # by set: its problems
+        for part in self.sets:
+            start = sum(map(len, self.owned))
+            self.owned.append(list(range(start, start + part["count"])))
+        self.problems = range(sum(map(len, self.owned)))
+        self.rates: list[list[float]] = [[] for _ in self.problems]
+        self.replay_log: list[tuple[int, int, int]] = []  # (iteration, epoch of its set, problem)
+        self.fresh_done: list[list[list[int]]] = [[[]] for _ in self.sets]  # by set and epoch, so far
+
+    def part_of(self, problem: int) -> int:
+        return next(m for m, owned in enumerate(self.owned) if problem in owned)
+
+    def epoch_of(self, part: int) -> int:
+        """The epoch from which the set gives fresh problems next."""
+        done = self.fresh_done[part]
+        return len(done) if len(done[-1]) == len(self.owned[part]) else len(done) - 1
+
+    def is_over(self) -> bool:
+        stage = self.stages[self.stage]
+        if stage["iterations"] is not None:
+            return bool(self.iteration - self.begun >= stage["iterations"])
+        return all(self.epoch_of(m) >= stage["epochs"] for m in range(len(self.sets)))
 
     def standing(self, problem: int) -> Standing:
         pbar, zeros, inside, change = None, 0, False, "Unchanged"
@@ -123,26 +169,28 @@ class Oracle:
 
     def draw(self) -> Drawn | None:
         s, k = self.s, self.iteration
-        if s["iterations"] is not None and k >= s["iterations"]:
-            return None
-        epoch = len(self.fresh_done) - 1
-        done = self.fresh_done[-1]
-        if len(done) == len(self.problems):
-            epoch, done = epoch + 1, []
-        if s["epochs"] is not None and epoch >= s["epochs"]:
-            return None
-        walk = shuffled(self.problems, s["seed"], EPOCH_SHUFFLE, epoch)
-        upcoming = walk[len(done) :]
-        window = set(upcoming[: s["batch_size"]])
-        eligible = [j for j in self.problems if j not in window and self.may_replay(j, epoch)]
-
-        slots = 0
-        if s["replay"]:
-            slots = min(round(s["batch_size"] * s["replay_ratio"]), s["batch_size"] - 1)
-        replays = self.weighted_draw(eligible, min(slots, len(eligible)))
-        fresh = upcoming[: s["batch_size"] - len(replays)]
-        batch = [(j, "replay") for j in replays] + [(j, "fresh") for j in fresh]
-        return Drawn(epoch, shuffled(batch, s["seed"], BATCH_SHUFFLE, k), eligible, slots)
+        if self.is_over():
+            if self.stage + 1 == len(self.stages):
+                return None
+            self.begin(self.stage + 1)
+        batch, epochs, all_eligible, all_slots = [], [], [], 0
+        sizes = shares_of(s["batch_size"], [part["weight"] for part in self.sets])
+        for m, size in enumerate(sizes):
+            epoch = self.epoch_of(m)
+            done = self.fresh_done[m][epoch] if epoch < len(self.fresh_done[m]) else []
+            walk = shuffled(self.owned[m], s["seed"], EPOCH_SHUFFLE, epoch, self.stage, m)
+            upcoming = walk[len(done) :]
+            window = set(upcoming[:size])
+            eligible = [j for j in self.owned[m] if j not in window and self.may_replay(j, epoch)]
+            slots = min(round(size * s["replay_ratio"]), size - 1) if s["replay"] else 0
+            replays = self.weighted_draw(eligible, min(slots, len(eligible)), m)
+            fresh = upcoming[: size - len(replays)]
+            batch += [(j, "replay") for j in replays] + [(j, "fresh") for j in fresh]
+            epochs.append(epoch)
+            all_eligible += eligible
+            all_slots += slots
+        in_order = shuffled(batch, s["seed"], BATCH_SHUFFLE, k, self.stage)
+        return Drawn(self.stage, epochs, in_order, all_eligible, all_slots)
 
     def may_replay(self, problem: int, epoch: int) -> bool:
         s = self.s
@@ -155,7 +203,7 @@ class Oracle:
             return False
         return bool(self.judged(problem) < s["mastery_threshold"])
 
-    def weighted_draw(self, eligible: list[int], count: int) -> list[int]:
+    def weighted_draw(self, eligible: list[int], count: int, part: int) -> list[int]:
         kappa = self.s["weight_exponent"]
         left = [(j, max(1, round(exp(-(kappa * self.judged(j))) * 2**32))) for j in eligible]
         drawn: list[int] = []
@@ -163,7 +211,7 @@ class Oracle:
         while len(drawn) < count:
             total = sum(w for _, w in left)
             while True:
-                word = random_word(self.s["seed"], REPLAY_DRAW, self.iteration, next_word)
+                word = random_word(self.s["seed"], REPLAY_DRAW, self.iteration, next_word, self.stage, part)
                 next_word += 1
                 if word < 2**64 // total * total:
                     break
@@ -175,16 +223,36 @@ class Oracle:
             drawn.append(left.pop(place)[0])
         return drawn
 
+    def passes(
+        self,
+        problems: Sequence[int],
+        graded: Sequence[Sequence[bool]],
+        scores: Sequence[Sequence[float]],
+        parent: Sequence[float],
+    ) -> list[list[bool]]:
+        against = [self.sets[self.part_of(j)]["against_parent"] for j in problems]
+        return [
+            [
+                score > level if compared else bool(grade)
+                for score, level, compared, grade in zip(mine, parent, against, grades, strict=True)
+            ]
+            for mine, grades in zip(scores, graded, strict=True)
+        ]
+
     def commit(
         self,
         drawn: Drawn,
-        passed: Sequence[Sequence[bool]],
+        graded: Sequence[Sequence[bool]],
         scores: Sequence[Sequence[float]] | None,
         auxiliary: Sequence[Sequence[float]] | None,
+        parent: Sequence[float],
     ) -> Outcome:
         s = self.s
-        members, places = range(len(passed)), range(len(drawn.batch))
+        members, places = range(len(graded)), range(len(drawn.batch))
         problems = [j for j, _ in drawn.batch]
+        own = [self.sets[self.part_of(j)] for j in problems]
+        numbers = scores if scores is not None else [[float(a) for a in row] for row in graded]
+        passed = self.passes(problems, graded, numbers, parent)
         before = [self.standing(j).pbar for j in problems]
         rates = [sum(passed[i][place] for i in members) / len(members) for place in places]
         for j, p in zip(problems, rates, strict=True):
@@ -197,22 +265,23 @@ class Oracle:
                 to_float32(s["weight_floor"] + exp(-(s["weight_exponent"] * self.judged(j))))
                 for j in problems
             ]
-        r = scores if scores is not None else [[float(a) for a in row] for row in passed]
-        bonus = (
-            [s["auxiliary_weight"] * mean(row) for row in auxiliary] if auxiliary else [0.0] * len(members)
-        )
+        r = [[numbers[i][n] if own[n]["by_score"] else float(passed[i][n]) for n in places] for i in members]
+        bonus = [self.bonus(auxiliary[i], own) if auxiliary else 0.0 for i in members]
         raw = [mean(r[i]) + bonus[i] for i in members]
         fitness = [mean([weights[place] * r[i][place] for place in places]) + bonus[i] for i in members]
         z = self.z_scores(fitness)
 
         for j, source in drawn.batch:
             if source == "replay":
-                self.replay_log.append((self.iteration, drawn.epoch, j))
-        if drawn.epoch == len(self.fresh_done):
-            self.fresh_done.append([])
-        self.fresh_done[-1] += [j for j, source in drawn.batch if source == "fresh"]
+                self.replay_log.append((self.iteration, drawn.epochs[self.part_of(j)], j))
+        for m, epoch in enumerate(drawn.epochs):
+            if epoch == len(self.fresh_done[m]):
+                self.fresh_done[m].append([])
+            fresh = [j for j, source in drawn.batch if source == "fresh" and j in self.owned[m]]
+            self.fresh_done[m][-1] += fresh
         self.iteration += 1
         return Outcome(
+            passed=passed,
             rates=rates,
             before=before,
             after=[standing.pbar for standing in standings],
@@ -225,6 +294,14 @@ class Oracle:
             buffer=[j for j in self.problems if self.standing(j).inside],
         )
 
+    def bonus(self, auxiliary: Sequence[float], own: Sequence[Mapping[str, Any]]) -> float:
+        """Sets with the same weight of the auxiliary score are summed before they are weighted."""
+        terms = []
+        for weight in sorted({part["auxiliary_weight"] for part in self.sets}):
+            mine = [f for f, part in zip(auxiliary, own, strict=True) if part["auxiliary_weight"] == weight]
+            terms.append(weight * (math.fsum(mine) / len(auxiliary)))
+        return math.fsum(terms)
+
     @staticmethod
     def z_scores(fitness: Sequence[float]) -> list[float]:
         if max(fitness) == min(fitness):
@@ -236,4 +313,4 @@ class Oracle:
     def seeds(self, iteration: int) -> list[int]:
         members = range(self.s["population_size"])
         step = 2 if self.s["antithetic"] else 1
-        return [random_word(self.s["seed"], MEMBER_SEED, iteration, i // step) for i in members]
+        return [random_word(self.s["seed"], MEMBER_SEED, iteration, i // step, self.stage) for i in members]

@@ -12,20 +12,27 @@ from dartes.difficulty import (
     DifficultyState,
     Results,
     Scored,
+    Share,
     advance,
     draw_batch,
+    one_stage,
     score,
 )
 from dartes.ids import Iteration
+from dartes.tasks.rules import GradingRules
 
 K0 = Iteration(0)
 
 
 def settings(**values: Any) -> AlgorithmSettings:
-    """Four members, batches of 4, no end in sight."""
+    """Four members, batches of 4 of one data set, no end in sight; the stage's values by their own names."""
     plain: dict[str, Any] = {"population_size": 4, "batch_size": 4}
-    if "epochs" not in values:
-        plain["iterations"] = 2**60
+    if "stages" not in values:
+        if "epochs" not in values:
+            values.setdefault("iterations", 2**60)
+        length = {name: values.pop(name) for name in ("iterations", "epochs") if name in values}
+        rules = GradingRules(auxiliary_weight=values.pop("auxiliary_weight", 0.1))
+        plain["stages"] = one_stage(**length, rules=rules)
     return AlgorithmSettings(**(plain | values))
 
 
@@ -34,7 +41,7 @@ def state_with_buffer(problem_count: int, pass_rate: float = 0.25) -> Difficulty
     state = DifficultyState.new(problem_count)
     state.history[:] = state.latest[:] = pass_rate
     state.visited[:] = state.in_buffer[:] = True
-    state.cursor = problem_count
+    state.walks[0].cursor = problem_count
     return state
 
 
@@ -42,14 +49,19 @@ def batch_of(problems: list[int], state: DifficultyState, replayed: list[bool] |
     """A batch of these problems, as if drawn from the state's place."""
     return Batch(
         iteration=K0,
+        stage=state.stage,
         problems=np.array(problems, dtype=np.int64),
         replayed=np.array(replayed or [False] * len(problems)),
-        epoch=state.epoch,
-        starts_epoch=False,
-        cursor_before=state.cursor,
-        cursor_after=state.cursor + len(problems),
-        slots=0,
-        eligible_count=0,
+        shares=(
+            Share(
+                epoch=state.epoch,
+                starts_epoch=False,
+                cursor_before=state.walks[0].cursor,
+                cursor_after=state.walks[0].cursor + len(problems),
+                slots=0,
+                eligible_count=0,
+            ),
+        ),
         buffer_size=state.buffer_size,
     )
 
@@ -67,7 +79,7 @@ def visit(
     for count in counts:
         batch = batch_of([problem], state, [replayed])
         scored = score(chosen, state, batch, passes([count], chosen.population_size))
-        advance(state, batch, scored)
+        advance(chosen, state, batch, scored)
     return scored
 
 
@@ -84,7 +96,7 @@ def run(
         if batch is None:
             return
         scored = score(chosen, state, batch, passes(grade(batch), chosen.population_size))
-        advance(state, batch, scored)
+        advance(chosen, state, batch, scored)
         yield batch, scored
 
 
@@ -95,4 +107,4 @@ def one_of_four(batch: Batch) -> list[int]:
 
 def upcoming(chosen: AlgorithmSettings, state: DifficultyState, epoch: int) -> NDArray[np.int64]:
     """The fresh problems of an epoch in their order."""
-    return state.epoch_order(chosen.seed, 0, epoch)
+    return state.walks[0].order(chosen.seed, 0, epoch)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import settings as example_settings
 from hypothesis import strategies as st
 
-from dartes.difficulty import DifficultyState, advance, draw_batch, estimated_iterations, score
+from dartes.difficulty import DifficultyState, advance, draw_batch, estimated_iterations, one_stage, score
 from dartes.ids import Iteration
 
 from .runs import K0, batch_of, one_of_four, passes, run, settings, state_with_buffer
@@ -32,34 +32,34 @@ def test_without_replay_the_last_batch_of_an_epoch_is_short() -> None:
         batch for batch, _ in run(settings(replay=False, epochs=2), DifficultyState.new(10), one_of_four)
     ]
     assert [batch.size for batch in batches] == [4, 4, 2, 4, 4, 2]
-    assert [batch.starts_epoch for batch in batches] == [False, False, False, True, False, False]
-    assert [batch.cursor_after for batch in batches] == [4, 8, 10, 4, 8, 10]
+    assert [batch.shares[0].starts_epoch for batch in batches] == [False, False, False, True, False, False]
+    assert [batch.shares[0].cursor_after for batch in batches] == [4, 8, 10, 4, 8, 10]
 
 
 def test_a_short_last_batch_takes_no_fresh_problem_of_the_next_epoch_and_keeps_its_replay_slots() -> None:
     chosen = settings(batch_size=10, replay_ratio=0.3)
     state = state_with_buffer(40)
-    state.cursor = 38
+    state.walks[0].cursor = 38
     batch = draw_batch(chosen, state, K0)
     assert batch is not None
-    assert (batch.slots, batch.replay_count, batch.size, batch.cursor_after) == (3, 3, 5, 40)
+    assert (batch.slots, batch.replay_count, batch.size, batch.shares[0].cursor_after) == (3, 3, 5, 40)
     assert batch.epoch == 0
 
 
 def test_replay_takes_its_share_first_so_fewer_fresh_problems_than_left_may_be_taken() -> None:
     state = state_with_buffer(40)
-    state.cursor = 31
+    state.walks[0].cursor = 31
     batch = draw_batch(settings(batch_size=10, replay_ratio=0.3), state, K0)
     assert batch is not None
-    assert (batch.size, batch.cursor_after) == (10, 38)
+    assert (batch.size, batch.shares[0].cursor_after) == (10, 38)
 
 
 def test_each_epoch_has_its_own_order() -> None:
     state = DifficultyState.new(50)
-    first, second = (state.epoch_order(1, 0, epoch).tolist() for epoch in (0, 1))
+    first, second = (state.walks[0].order(1, 0, epoch).tolist() for epoch in (0, 1))
     assert first != second
-    assert first != state.epoch_order(2, 0, 0).tolist()
-    assert first == state.epoch_order(1, 0, 0).tolist()
+    assert first != state.walks[0].order(2, 0, 0).tolist()
+    assert first == state.walks[0].order(1, 0, 0).tolist()
 
 
 def test_a_batch_is_shuffled() -> None:
@@ -75,9 +75,11 @@ def test_a_run_of_iterations_ends_after_them_and_one_of_epochs_after_its_last_sh
     chosen = settings(epochs=1, replay=False)
     state = DifficultyState.new(10)
     assert len(list(run(chosen, state, one_of_four))) == 3
-    assert (state.epoch, state.cursor) == (0, 10)
+    assert (state.epoch, state.walks[0].cursor) == (0, 10)
     assert draw_batch(chosen, state, Iteration(3)) is None
-    assert draw_batch(dataclasses.replace(chosen, epochs=2), state, Iteration(3)) is not None
+    assert (
+        draw_batch(dataclasses.replace(chosen, stages=one_stage(epochs=2)), state, Iteration(3)) is not None
+    )
 
 
 def test_a_batch_larger_than_the_data_set_holds_it_whole_and_replay_never_fires() -> None:
@@ -118,7 +120,7 @@ def test_a_copy_shares_nothing_and_a_digest_sees_every_value() -> None:
         array[3] = not array[3] if array.dtype == np.bool_ else 7
         assert twin.digest() != state.digest(), name
     twin = state.copy()
-    twin.cursor = 1
+    twin.walks[0].cursor = 1
     assert twin.digest() != state.digest()
 
 
@@ -128,16 +130,16 @@ def test_a_batch_drawn_from_another_state_is_not_committed() -> None:
     batch, scored = next(iter(run(chosen, state, one_of_four)))
     before = state.digest()
     with pytest.raises(ValueError, match="iteration 0 begins at epoch 0, problem 0; the state stands at"):
-        advance(state, batch, scored)
+        advance(chosen, state, batch, scored)
     assert state.digest() == before
 
 
 def test_replay_visits_are_booked_when_the_batch_is_committed() -> None:
     chosen = settings()
     state = state_with_buffer(20)
-    state.cursor = 0
+    state.walks[0].cursor = 0
     batch = dataclasses.replace(batch_of([3, 5], state, [True, False]), iteration=Iteration(9))
-    advance(state, batch, score(chosen, state, batch, passes([1, 1])))
+    advance(chosen, state, batch, score(chosen, state, batch, passes([1, 1])))
     assert (state.replays[3], state.last_replay[3]) == (1, 9)
     assert (state.replays[5], state.last_replay[5] < 0) == (0, True)
 
@@ -148,7 +150,7 @@ def test_the_replay_counts_restart_with_the_first_batch_of_an_epoch_and_the_last
     state.replays[:] = 2
     state.last_replay[:] = 80
     batch, _ = next(iter(run(chosen, state, one_of_four, start=90)))
-    assert batch.starts_epoch
+    assert batch.shares[0].starts_epoch
     assert (state.epoch, int(state.replays.sum())) == (1, batch.replay_count)
     assert sorted(state.last_replay.tolist()) == [80] * 18 + [90] * 2
 

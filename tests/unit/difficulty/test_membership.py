@@ -69,8 +69,8 @@ def test_the_zero_count_lives_across_epochs_and_counts_visits_outside_the_buffer
     state = DifficultyState.new(2)
     chosen = settings(zero_pass_patience=3)
     visit(chosen, state, 0, 0, 0)
-    state.epoch += 1
-    state.cursor = 0
+    state.walks[0].epoch += 1
+    state.walks[0].cursor = 0
     visit(chosen, state, 0, 0)
     assert state.zero_visits.tolist() == [3, 0]
 

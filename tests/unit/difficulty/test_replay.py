@@ -35,13 +35,13 @@ def drawn(batch: Batch | None) -> Batch:
     ],
 )
 def test_the_slots_are_the_rounded_share_of_a_full_batch(batch_size: int, ratio: float, slots: int) -> None:
-    assert settings(batch_size=batch_size, replay_ratio=ratio).replay_slots == slots
+    assert settings(batch_size=batch_size, replay_ratio=ratio).replay_slots(batch_size) == slots
 
 
 def test_without_replay_there_is_no_slot_and_nobody_is_eligible() -> None:
     chosen = settings(replay=False, replay_ratio=1.0)
     state = state_with_buffer(20)
-    assert chosen.replay_slots == 0
+    assert chosen.replay_slots(4) == 0
     assert eligible_problems(chosen, state, K0).size == 0
     assert drawn(draw_batch(chosen, state, K0)).replay_count == 0
 
@@ -64,18 +64,18 @@ def test_a_problem_at_the_mastery_threshold_is_not_eligible() -> None:
 def test_the_next_full_batch_of_fresh_problems_is_not_eligible_even_where_fewer_are_taken() -> None:
     chosen = settings(batch_size=4, replay_ratio=0.5)
     state = state_with_buffer(20)
-    state.cursor, state.epoch = 6, 1
+    state.walks[0].cursor, state.walks[0].epoch = 6, 1
     window = upcoming(chosen, state, 1)[6:10].tolist()
     assert sorted(set(range(20)) - set(window)) == eligible_problems(chosen, state, K0).tolist()
     batch = drawn(draw_batch(chosen, state, K0))
     assert sorted(batch.problems[~batch.replayed].tolist()) == sorted(window[:2])
-    assert batch.cursor_after == 8
+    assert batch.shares[0].cursor_after == 8
 
 
 def test_the_window_stops_at_the_epochs_end() -> None:
     chosen = settings(batch_size=4)
     state = state_with_buffer(20)
-    state.cursor, state.epoch = 18, 1
+    state.walks[0].cursor, state.walks[0].epoch = 18, 1
     window = set(upcoming(chosen, state, 1)[18:].tolist())
     assert len(window) == 2
     assert set(eligible_problems(chosen, state, K0).tolist()) == set(range(20)) - window
@@ -95,7 +95,7 @@ def test_no_problem_occurs_twice_in_a_batch_whatever_the_state(
 ) -> None:
     chosen = settings(batch_size=batch_size, replay_ratio=ratio, seed=seed)
     state = state_with_buffer(problem_count)
-    state.cursor = data.draw(st.integers(0, problem_count))
+    state.walks[0].cursor = data.draw(st.integers(0, problem_count))
     batch = drawn(draw_batch(chosen, state, Iteration(data.draw(st.integers(0, 2**40)))))
     assert len(set(batch.problems.tolist())) == batch.size >= 1
 
@@ -118,10 +118,10 @@ def test_the_cap_counts_replays_of_this_epoch_only() -> None:
     state = state_with_buffer(20)
     state.replays[:] = np.arange(20) % 4
     within = set(np.flatnonzero(state.replays < 2).tolist())
-    state.cursor = 19
+    state.walks[0].cursor = 19
     window = int(upcoming(chosen, state, 0)[19])
     assert set(eligible_problems(chosen, state, K0).tolist()) == within - {window}
-    state.cursor = 20  # the next batch opens an epoch
+    state.walks[0].cursor = 20  # the next batch opens an epoch
     assert eligible_problems(chosen, state, K0).size == 19
 
 
@@ -170,7 +170,7 @@ def test_fresh_problems_fill_the_slots_that_replay_cannot() -> None:
     batch = drawn(draw_batch(chosen, state, K0))
     assert (batch.slots, batch.eligible_count, batch.replay_count, batch.size) == (3, 1, 1, 6)
     assert batch.problems[batch.replayed].tolist() == [rare]
-    assert batch.cursor_after == 5
+    assert batch.shares[0].cursor_after == 5
 
 
 def test_the_replay_share_is_drawn_without_looking_at_reweighting() -> None:

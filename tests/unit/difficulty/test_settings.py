@@ -5,19 +5,21 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dartes.difficulty import AlgorithmSettings, member_seeds, member_signs
+from dartes.difficulty import AlgorithmSettings, member_seeds, member_signs, one_stage
 from dartes.errors import ConfigurationError
 from dartes.ids import Iteration
 from dartes.noise.streams import Purpose, words
 from dartes.spec import DartESJob
+from dartes.tasks.rules import Fitness, GradingRules
 
 from .runs import K0, settings
 
 
 def test_the_defaults_are_the_papers() -> None:
-    chosen = AlgorithmSettings(epochs=40)
+    chosen = AlgorithmSettings(stages=one_stage(epochs=40))
     assert (chosen.population_size, chosen.sigma, chosen.learning_rate) == (30, 0.001, 0.0005)
-    assert (chosen.batch_size, chosen.replay_ratio, chosen.auxiliary_weight) == (200, 0.2, 0.1)
+    assert (chosen.batch_size, chosen.replay_ratio) == (200, 0.2)
+    assert chosen.stages[0].sets[0].rules == GradingRules(Fitness.PASS, 0.1, against_parent=False)
     assert (chosen.ema_decay, chosen.weight_floor, chosen.weight_exponent) == (0.7, 0.8, 3.0)
     assert (chosen.mastery_threshold, chosen.zero_pass_patience) == (0.5, 2)
     assert (chosen.cooldown_iterations, chosen.max_visits_per_epoch) == (1, 2)
@@ -66,6 +68,9 @@ def test_antithetic_members_share_a_seed_with_opposite_signs() -> None:
     assert signs.tolist() == [1.0, -1.0] * 3
 
 
+RULES = GradingRules(auxiliary_weight=0.25)
+
+
 def job(es: dict[str, Any], dart: dict[str, Any]) -> DartESJob:
     return DartESJob.model_validate(
         {
@@ -101,8 +106,7 @@ def test_a_job_becomes_settings_field_by_field() -> None:
         batch_size=12,
         seed=5,
         antithetic=True,
-        epochs=3,
-        auxiliary_weight=0.25,
+        stages=one_stage(epochs=3, rules=RULES),
         history=False,
         ema_decay=0.4,
         weight_floor=0.7,
@@ -117,7 +121,7 @@ def test_a_job_becomes_settings_field_by_field() -> None:
 
 def test_a_job_of_defaults_has_the_default_settings() -> None:
     spec = job({"iterations": 7}, {}).spec
-    expected = AlgorithmSettings(iterations=7, auxiliary_weight=0.25)
+    expected = AlgorithmSettings(stages=one_stage(iterations=7, rules=RULES))
     assert AlgorithmSettings.from_spec(spec) == expected
 
 

@@ -164,6 +164,14 @@ def test_planning_again_at_once_is_not_held_back() -> None:
     assert scene.now < 0.5
 
 
+def test_numbers_of_pods_that_were_held_back_are_written_when_their_time_has_come() -> None:
+    ready = iter((1, 2, 2))
+    scene = Scene(lambda _job, _observed: Plan({"workers": {"ready": next(ready)}}, requeue_after=300))
+    scene.passes(3, after={0: lambda: scene.queue.add(KEY)})
+    assert [call.body["status"]["workers"]["ready"] for call in scene.server.calls] == [1, 2]
+    assert scene.now == pytest.approx(10.0, abs=1.0)
+
+
 def test_a_job_that_asks_for_nothing_is_looked_at_again_within_minutes() -> None:
     scene = Scene(deciding(Plan({})))
     scene.passes()

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from dartes_operator.api import Api
 from dartes_operator.cache import Cache
+from dartes_operator.kinds import Key
 from dartes_operator.metrics import Metrics
 from dartes_operator.status_writer import MAX_BYTES, StaleJobError, StatusWriter, difference, within_bounds
 
@@ -87,6 +88,42 @@ def test_progress_alone_is_written_every_ten_seconds_at_most() -> None:
     scene = Scene({})
     scene.write(*({"progress": {"iteration": i}} for i in range(11)), seconds=2.0)
     assert [patch["progress"]["iteration"] for patch in scene.patches] == [0, 5, 10]
+
+
+def test_numbers_of_pods_alone_are_written_every_ten_seconds_at_most_and_none_is_lost() -> None:
+    scene = Scene({"workers": {"ready": 0, "desired": 64}})
+    scene.write(*({"workers": {"ready": i, "desired": 64}} for i in range(1, 23)), seconds=1.0)
+    assert [patch["workers"]["ready"] for patch in scene.patches] == [1, 11, 21]
+
+
+def test_the_writer_says_when_to_come_again_for_numbers_that_it_holds_back() -> None:
+    scene = Scene({"workers": {"ready": 0}})
+    key = Key(NAMESPACE, "sums")
+    said: list[float | None] = []
+
+    async def scenario(api: Api) -> None:
+        writer = StatusWriter(api, scene.cache, scene.metrics, lambda: scene.now)
+        present: Any = scene.job
+        for scene.now, ready in ((0.0, 1), (4.0, 2), (10.0, 2), (11.0, 2)):
+            present = await writer.write(present, {"workers": {"ready": ready}})
+            said.append(writer.held_back(key))
+
+    with_server(scene.server, scenario)
+    assert said == [None, 6.0, None, None]
+
+
+@pytest.mark.parametrize("more", [{"phase": "Running"}, {"workers": {"ready": 2, "desired": 3}}])
+def test_numbers_of_pods_go_along_with_whatever_is_written_at_once(more: dict[str, Any]) -> None:
+    scene = Scene({"workers": {"ready": 0, "desired": 2}})
+    scene.write(
+        {"workers": {"ready": 1, "desired": 2}},
+        {"workers": {"ready": 2, "desired": 2}, **more},
+        seconds=1.0,
+    )
+    assert (
+        scene.server.objects[f"{PREFIX}/namespaces/{NAMESPACE}/dartesjobs/sums"]["status"]["workers"]["ready"]
+        == 2
+    )
 
 
 def test_what_matters_is_written_at_once_and_takes_progress_along() -> None:

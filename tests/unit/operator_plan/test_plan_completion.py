@@ -2,6 +2,7 @@
 
 import pytest
 
+from dartes_operator.plan.finish import FAREWELL_SECONDS
 from dartes_operator.plan.types import Trouble
 
 from .kit import FINAL_WORDS, Cluster, running
@@ -13,9 +14,45 @@ def _trained(**spec: object) -> Cluster:
     cluster = running(export={"destination": URI, "secretRef": {"name": "s3"}}, **spec)
     cluster.end_pod("addition-coordinator", 0, message=FINAL_WORDS)
     cluster.settle()
+    cluster.pass_by(FAREWELL_SECONDS)
+    cluster.settle()
     cluster.leave_all()
     cluster.settle()
     return cluster
+
+
+def test_workers_may_take_leave_themselves_so_that_their_logs_stay() -> None:
+    cluster = running()
+    cluster.end_pod("addition-coordinator", 0, message=FINAL_WORDS)
+    cluster.settle()
+    assert cluster.status["phase"] == "Succeeded"
+    assert not any("deletionTimestamp" in pod["metadata"] for pod in cluster.pods("worker").values())
+    cluster.end_pod("addition-worker-0", 0)
+    cluster.pass_by(FAREWELL_SECONDS - 1)
+    cluster.settle()
+    assert len(cluster.pods("worker")) == 2
+    cluster.pass_by(1)
+    cluster.settle()
+    going = [name for name, pod in cluster.pods().items() if "deletionTimestamp" in pod["metadata"]]
+    assert going == ["addition-worker-1"], "the one that left has its log; the other one holds a node"
+
+
+def test_workers_that_never_ran_have_nothing_to_say_and_go_at_once() -> None:
+    cluster = running()
+    cluster.edit(workers={"replicas": 3})
+    cluster.settle()
+    cluster.end_pod("addition-coordinator", 0, message=FINAL_WORDS)
+    cluster.settle()
+    going = [name for name, pod in cluster.pods().items() if "deletionTimestamp" in pod["metadata"]]
+    assert going == ["addition-worker-2"]
+
+
+def test_workers_of_a_job_that_failed_go_at_once() -> None:
+    cluster = running(activeDeadlineSeconds=60)
+    cluster.pass_by(61)
+    cluster.settle()
+    assert cluster.condition("Failed")["reason"] == "DeadlineExceeded"
+    assert all("deletionTimestamp" in pod["metadata"] for pod in cluster.pods().values())
 
 
 def test_the_export_runs_after_training_and_before_the_end() -> None:
@@ -77,7 +114,7 @@ def test_a_disrupted_export_is_made_again_without_a_charge() -> None:
 
 def test_an_export_that_never_starts_does_not_hold_the_job_for_ever() -> None:
     cluster = _trained(startupDeadlineSeconds=100)
-    cluster.pass_by(99)
+    cluster.pass_by(99 - FAREWELL_SECONDS)
     cluster.settle()
     assert cluster.status["phase"] == "Completing"
     cluster.pass_by(2)
@@ -173,9 +210,11 @@ def _refused(trouble: Trouble) -> Cluster:
     cluster.refuse = {"Pod/addition-export": (trouble, "the server's words")}
     cluster.end_pod("addition-coordinator", 0, message=FINAL_WORDS)
     cluster.settle()
+    cluster.pass_by(FAREWELL_SECONDS)
+    cluster.settle()
     cluster.leave_all()
     cluster.settle()
-    cluster.pass_by(99)
+    cluster.pass_by(99 - FAREWELL_SECONDS)
     cluster.settle()
     assert cluster.status["phase"] == "Completing"
     return cluster

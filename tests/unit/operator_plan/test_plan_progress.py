@@ -103,3 +103,33 @@ def test_an_estimate_that_is_no_number_is_left_out() -> None:
     assert cluster.status["progress"]["iteration"] == 1
     assert "estimatedRemainingSeconds" not in cluster.status["progress"]
     assert "trainPassRate" not in cluster.status["progress"]
+
+
+def test_the_stage_is_told_where_there_are_several() -> None:
+    cluster = running()
+    cluster.advance(1, stage=0, stages=1)
+    cluster.settle()
+    assert "stage" not in cluster.status["progress"]
+    cluster.advance(2, stage=1, stages=3)
+    cluster.pass_by(10)
+    cluster.settle()
+    assert (cluster.status["progress"]["stage"], cluster.status["progress"]["stages"]) == (2, 3)
+
+
+def test_a_run_that_waits_for_its_rewards_says_so_once_and_does_not_blame_the_disk() -> None:
+    cluster = running()
+    message = "worker u: rewards are unavailable: reward service http://r/: connection refused, tried 3 times"
+    cluster.advance(1, phase="PHASE_PAUSED", message=message)
+    cluster.settle()
+    cluster.advance(1, phase="PHASE_PAUSED", message=message.replace("3", "4"))
+    cluster.pass_by(1200)
+    cluster.settle()
+    condition = cluster.condition("Progressing")
+    assert (condition["status"], condition["reason"]) == ("False", "RewardUnavailable")
+    assert condition["message"].endswith("tried 4 times")
+    assert cluster.condition("CheckpointHealthy")["status"] == "True"
+    assert cluster.event_reasons().count("RewardUnavailable") == 1
+    assert "CheckpointFailed" not in cluster.event_reasons()
+    cluster.advance(2, phase="PHASE_RUNNING", message="")
+    cluster.settle()
+    assert cluster.condition("Progressing")["status"] == "True"

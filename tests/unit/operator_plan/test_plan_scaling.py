@@ -1,5 +1,6 @@
 """Scaling by hand: the bounds, the order of leaving, names and what is said."""
 
+from dartes_operator.plan.finish import FAREWELL_SECONDS
 from dartes_operator.plan.types import Delete
 
 from .kit import FINAL_WORDS, running
@@ -74,6 +75,8 @@ def test_a_thousand_workers_are_made_in_batches() -> None:
 def test_a_finished_job_is_not_scaled() -> None:
     cluster = running()
     cluster.end_pod("addition-coordinator", 0, message=FINAL_WORDS)
+    cluster.settle()
+    cluster.pass_by(FAREWELL_SECONDS)
     cluster.settle()
     cluster.leave_all()
     cluster.edit(workers={"replicas": 5})

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from dartes_operator.plan.finish import FAREWELL_SECONDS
 from dartes_operator.plan.plan import plan
 from dartes_operator.plan.types import Create, IssueCertificates
 from dartes_operator.resources.run_config import hash_of
@@ -81,6 +82,8 @@ def test_pods_carry_the_mark_of_their_authority_and_the_hash_of_their_run() -> N
 def test_a_finished_job_keeps_its_ended_pods_and_its_last_words() -> None:
     cluster = running()
     cluster.end_pod("addition-coordinator", 0, message=FINAL_WORDS)
+    cluster.settle()
+    cluster.pass_by(FAREWELL_SECONDS)
     cluster.settle()
     cluster.leave_all()
     cluster.settle()

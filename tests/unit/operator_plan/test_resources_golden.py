@@ -88,7 +88,30 @@ CLAIMS: dict[str, Any] = {
     "export": {"destination": "pvc://models/out", "iteration": 7},
 }
 IMAGE: dict[str, Any] = {"model": {"source": "hf://org/name", "cache": {"image": "models/name:1"}}}
-CASES = {"plain": {}, "full": FULL, "claims": CLAIMS, "model-image": IMAGE}
+OWN_REWARD: dict[str, Any] = {"kind": "python", "python": {"configMap": {"name": "rewards", "key": "a.py"}}}
+SOURCES: dict[str, Any] = {
+    "dataset": {
+        "source": None,
+        "maxProblems": None,
+        "stages": [
+            {"source": "pvc://problems/easy", "iterations": 5},
+            {"source": "s3://bucket/hard", "secretRef": {"name": "s3"}, "epochs": 1, "task": OWN_REWARD},
+        ],
+    },
+    "es": {"iterations": None},
+    "task": {"kind": "preference", "options": {"rewardModel": "pvc://models/good", "costModel": "org/cost"}},
+    "workers": {"envFrom": [{"secretRef": {"name": "more"}}]},
+    "evaluation": {
+        "sets": [
+            {
+                "name": "held-out",
+                "dataset": {"source": "hf://datasets/org/name", "secretRef": {"name": "hub"}},
+            }
+        ],
+        "holdouts": [{"name": "forgets", "dataset": {"source": "pvc://others/test"}, "task": OWN_REWARD}],
+    },
+}
+CASES = {"plain": {}, "full": FULL, "claims": CLAIMS, "model-image": IMAGE, "sources": SOURCES}
 
 
 def _render(spec: Mapping[str, Any]) -> tuple[JobIdentity, Any, Run, dict[str, Any]]:

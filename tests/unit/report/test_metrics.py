@@ -6,7 +6,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dartes.difficulty import AlgorithmSettings, Batch, DifficultyState, Results, Scored, draw_batch, score
+from dartes.difficulty import (
+    AlgorithmSettings,
+    Batch,
+    DifficultyState,
+    Results,
+    Scored,
+    draw_batch,
+    one_stage,
+    score,
+)
 from dartes.ids import Iteration
 from dartes.report.metrics import metrics_of
 from dartes.state import StoredEvaluation, StoredIteration
@@ -26,7 +35,7 @@ PASSED = np.array([[1, 1, 0, 0], [1, 0, 0, 0]], np.bool_)
 
 def iteration(replayed: list[bool], **values: Any) -> tuple[StoredIteration, Batch, Scored]:
     """The first iteration of a run of 2 members on 4 problems."""
-    settings = AlgorithmSettings(population_size=2, batch_size=4, iterations=1)
+    settings = AlgorithmSettings(population_size=2, batch_size=4, stages=one_stage(iterations=1))
     state = DifficultyState.new(4)
     batch = draw_batch(settings, state, Iteration(0))
     assert batch is not None
@@ -56,6 +65,7 @@ def test_means_are_over_the_batch_and_over_its_two_sources() -> None:
     assert line["replay_pass_rate"] == 1.0
     assert line["fresh_pass_rate"] == pytest.approx(1 / 6)
     assert line["raw_mean"] == 3 / 8
+    assert (line["iteration"], line["stage"], line["epoch"]) == (0, 0, 0)
     assert line["mean_history"] == 3 / 8
     assert (line["problems"], line["replay_buffer_size"], line["row_hash"]) == (4, scored.buffer_size, "ab")
 

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dartes.report.summary import wilson_interval, write_json
+from dartes.report.estimators import wilson_interval
+from dartes.report.summary import write_json
 
 
 @pytest.mark.parametrize(

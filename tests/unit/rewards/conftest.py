@@ -9,10 +9,17 @@ import os
 import sys
 
 from dartes.tasks.addition import AdditionTask
+from dartes.tasks.base import UnreadableReferenceError
 
 
 class HostileTask(AdditionTask):
     """Answers are commands to the grader; anything else is graded as an addition."""
+
+    prepared = 0
+
+    @classmethod
+    def prepare(cls):
+        cls.prepared += 1
 
     def grade(self, row, completion):
         if completion == "hang":
@@ -58,6 +65,10 @@ class HostileTask(AdditionTask):
             completion = "3"
         if completion == "environment":
             raise ValueError(" ".join(sorted(os.environ)) + " " + str(len(os.listdir("/proc/self/fd"))))
+        if completion == "unreadable":
+            raise UnreadableReferenceError("column 'b' says nothing")
+        if completion == "prepared":
+            raise ValueError(str(HostileTask.prepared))
         if completion == "nan":
             return type("Grade", (), {"score": float("nan"), "auxiliary": 0.0})()
         return super().grade(row, completion)

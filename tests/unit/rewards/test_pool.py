@@ -76,6 +76,8 @@ def test_an_answer_is_cut_before_it_is_sent() -> None:
         ("write", "the grader raised OSError"),
         ("nan", "the grader gave a score that is not a finite number"),
         ("print", "not the sum"),
+        ("unreadable", "the reference cannot be read: column 'b' says nothing"),
+        ("prepared", "the grader raised ValueError: 1"),
     ],
 )
 def test_a_hostile_answer_fails_with_its_reason_and_the_others_are_graded(
@@ -107,7 +109,7 @@ def test_a_grader_killed_from_outside_costs_no_answer(hostile_pool: GradingPool,
 def test_a_grader_inherits_no_environment_and_no_open_files(hostile_pool: GradingPool) -> None:
     said = hostile_pool.grade([ROW], ["environment"])[0].reason.rpartition(": ")[2]
     assert (
-        said == "LC_ALL PATH PYTHONDONTWRITEBYTECODE PYTHONPATH 6"
+        said == "LC_ALL OMP_NUM_THREADS OPENBLAS_NUM_THREADS PATH PYTHONDONTWRITEBYTECODE PYTHONPATH 6"
     )  # 0-2, the two pipes, and the listing itself
 
 

@@ -141,3 +141,78 @@ def test_a_set_of_the_same_name_measures_the_same(spec: Spec) -> None:
 def test_the_same_job_differs_in_nothing(spec: Spec) -> None:
     comparison = compare_for_resume(spec({}), spec({}))
     assert comparison.refused == comparison.grown == comparison.placement == ()
+
+
+STAGES = {
+    "stages": [
+        {"source": "a.jsonl", "iterations": 5},
+        {"source": "b.jsonl", "epochs": 2, "task": {"kind": "arithmetic", "auxiliaryWeight": 0.0}},
+    ]
+}
+MIX = {"mix": [{"source": "a.jsonl", "weight": 2.0}, {"source": "hf://datasets/o/n", "revision": "main"}]}
+
+
+def in_stages(changes: dict[str, Any]) -> dict[str, Any]:
+    """The small job in two stages; `changes` are of the second one."""
+    first, second = STAGES["stages"]
+    return {"spec.dataset": {"stages": [first, {**second, **changes}]}, "spec.es": {}}
+
+
+def test_each_stage_and_part_has_its_own_fields_without_places(spec: Spec) -> None:
+    fields = algorithm_fields(spec(in_stages({})))
+    assert fields["dataset.stages[0].iterations"] == 5
+    assert fields["dataset.stages[0].task.kind"] == "addition"
+    assert fields["dataset.stages[0].task.auxiliaryWeight"] == 0.1
+    assert fields["dataset.stages[1].epochs"] == 2
+    assert fields["dataset.stages[1].task.auxiliaryWeight"] == 0.0
+    assert fields["dataset.stages[1].task.fitness"] == "Pass"
+    mix = algorithm_fields(spec({"spec.dataset": MIX}))
+    assert (mix["dataset.mix[0].weight"], mix["dataset.mix[1].weight"]) == (2.0, 1.0)
+    for absent in ("source", "revision", "secretRef"):
+        assert not [path for path in (*fields, *mix) if path.startswith("dataset") and path.endswith(absent)]
+
+
+@pytest.mark.parametrize(
+    ("changes", "path"),
+    [
+        ({"epochs": 3}, "epochs"),
+        ({"maxProblems": 9}, "maxProblems"),
+        ({"task": {"kind": "arithmetic"}}, "task.auxiliaryWeight"),
+        ({"task": {"kind": "arithmetic", "auxiliaryWeight": 0.0, "fitness": "Score"}}, "task.fitness"),
+        ({"columns": {"a": "x"}}, "columns"),
+    ],
+)
+def test_what_decides_a_stage_is_refused_by_its_place(spec: Spec, changes: dict[str, Any], path: str) -> None:
+    refused = compare_for_resume(spec(in_stages({})), spec(in_stages(changes))).refused
+    assert f"spec.dataset.stages[1].{path}" in [difference.path for difference in refused]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"source": "/elsewhere/b.jsonl"},
+        {"secretRef": {"name": "token"}},
+        {"task": {"kind": "arithmetic", "auxiliaryWeight": 0.0, "fitness": "Pass"}},
+    ],
+)
+def test_where_a_stage_is_found_and_rules_that_are_spelt_out_decide_nothing(
+    spec: Spec, changes: dict[str, Any]
+) -> None:
+    old, new = spec(in_stages({})), spec(in_stages(changes))
+    assert algorithm_digest(old) == algorithm_digest(new)
+    assert compare_for_resume(old, new).refused == ()
+
+
+def test_rules_in_effect_are_the_same_whether_the_job_spells_them_out(spec: Spec) -> None:
+    spelt = spec({"spec.task": {"kind": "addition", "fitness": "Pass", "auxiliaryWeight": 0.1}})
+    assert algorithm_digest(spec({})) == algorithm_digest(spelt)
+    assert algorithm_digest(spec({})) != algorithm_digest(spec({"spec.task.fitness": "Score"}))
+
+
+def test_a_holdout_measures_the_same_throughout(spec: Spec) -> None:
+    def holding(most: int) -> JobSpec:
+        held = {"name": "kept", "dataset": {"source": "test.jsonl", "maxProblems": most}}
+        return spec({"spec.evaluation.holdouts": [held]})
+
+    (difference,) = compare_for_resume(holding(10), holding(20)).refused
+    assert difference.path == "spec.evaluation.holdouts[kept].dataset.maxProblems"

@@ -26,7 +26,13 @@ DEFINITION: Any = definition()
 SCHEMA: Node = DEFINITION["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
 CORE = tuple(f".{entry.text}" for entry in entry_paths().values() if CORE_TYPE_KEY in entry.schema)
 # The same models as spec.dataset and spec.task.
-AGAIN = (".spec.evaluation.sets[].dataset.", ".spec.evaluation.sets[].task.")
+AGAIN = (
+    ".spec.evaluation.sets[].dataset.",
+    ".spec.evaluation.sets[].task.",
+    ".spec.evaluation.holdouts[].",
+    ".spec.dataset.stages[].task.",
+    ".spec.dataset.mix[].task.",
+)
 PATHS = [
     where
     for where, _ in nodes(SCHEMA)

@@ -89,8 +89,8 @@ def test_a_task_of_the_users_own_image_is_left_to_the_pods_to_judge() -> None:
     assert "no task of the name" in problems({"spec.task.kind": "my-task"})["spec.task.kind"]
     loaded = job_from_object(stored({"spec.task.kind": "my-task", "spec.workers.image": "mine:1"}))
     assert loaded.job.spec.task.kind == "my-task"
-    found = problems({"spec.task.fitness": "Score", "spec.workers.image": "mine:1"})
-    assert list(found) == ["spec.task.fitness"]
+    found = problems({"spec.task.kind": "my-task", "spec.workers": {"image": "mine:1", "engine": "VLLM"}})
+    assert list(found) == ["spec.workers.engine"]
 
 
 def test_the_object_itself_is_left_as_it_is() -> None:

@@ -34,7 +34,8 @@ def test_defaults_are_the_constants_of_the_reference(spec: Spec) -> None:
     assert (replay.cooldown_iterations, replay.max_visits_per_epoch) == (1, 2)
     assert (generation.max_new_tokens, generation.temperature, generation.top_p) == (1024, 0, 1)
     assert (generation.stop, generation.token_budget) == ((), 16384)
-    assert job.task.auxiliary_weight == 0.1
+    # A task has its own: see dartes.tasks.rules.
+    assert (job.task.auxiliary_weight, job.task.fitness, job.task.pass_threshold) == (None, None, None)
     assert (job.workers.replicas, job.workers.threads, job.workers.gpus_per_worker) == (1, 1, 1)
     assert (job.failure_policy.coordinator_restarts, job.failure_policy.worker_failures) == (6, 32)
     assert job.checkpoint.keep == 3
@@ -59,8 +60,7 @@ def test_models_are_frozen() -> None:
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: EsSpec(), "iterations: not set"),
-        (lambda: EsSpec(iterations=1, epochs=1), "iterations and epochs are both set"),
+        (lambda: EsSpec(iterations=1, epochs=1), "iterations is set too, and both are the length"),
         (lambda: EsSpec(iterations=1, antithetic=True, population_size=5), "population_size: 5 is odd"),
         (lambda: EsSpec(iterations=1, batch_size=2, slices_per_member=3), "3 slices of a batch of 2"),
         (lambda: WorkersSpec(min_replicas=3, max_replicas=2), "3 is above maxReplicas"),
@@ -83,9 +83,50 @@ def test_rules_between_fields(make: Callable[[], object], words: str) -> None:
 
 def test_all_broken_rules_of_one_model_are_reported() -> None:
     with pytest.raises(ValidationError) as raised:
-        EsSpec(antithetic=True, population_size=5)
+        EsSpec(antithetic=True, population_size=5, iterations=1, epochs=1)
     assert "is odd" in str(raised.value)
-    assert "not set" in str(raised.value)
+    assert "remove one of the two" in str(raised.value)
+
+
+STAGES = ({"source": "a.jsonl", "iterations": 2}, {"source": "b.jsonl", "epochs": 1})
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"spec.es": {}}, "set exactly one of iterations or epochs"),
+        ({"spec.dataset": {"stages": list(STAGES)}}, "remove es.iterations and es.epochs"),
+        (
+            {"spec.dataset": {"stages": list(STAGES)}, "spec.es": {"epochs": 2}},
+            "remove es.iterations and es.epochs",
+        ),
+    ],
+)
+def test_a_run_has_one_length_and_with_stages_theirs(
+    problems: Callable[[dict[str, Any]], dict[str, str]], changes: dict[str, Any], words: str
+) -> None:
+    assert words in problems(changes)["spec.es"]
+
+
+def test_stages_need_no_other_length(spec: Spec) -> None:
+    assert len(spec({"spec.dataset": {"stages": list(STAGES)}, "spec.es": {}}).dataset.stages) == 2
+
+
+@pytest.mark.parametrize(
+    ("evaluation", "path"),
+    [
+        ({"sets": ["a", "a"]}, "spec.evaluation.sets[1].name"),
+        ({"sets": ["a"], "holdouts": ["b", "a"]}, "spec.evaluation.holdouts[1].name"),
+    ],
+)
+def test_sets_and_holdouts_share_no_name(
+    problems: Callable[[dict[str, Any]], dict[str, str]], evaluation: dict[str, list[str]], path: str
+) -> None:
+    given = {
+        kind: [{"name": name, "dataset": {"source": "x.jsonl"}} for name in names]
+        for kind, names in evaluation.items()
+    }
+    assert "give every set its own name" in problems({"spec.evaluation": given})[path]
 
 
 def test_an_exported_iteration_is_a_word_or_a_number() -> None:

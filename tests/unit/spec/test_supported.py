@@ -23,17 +23,13 @@ Load = Callable[[dict[str, Any]], LoadedJob]
 Problems = Callable[[dict[str, Any]], dict[str, str]]
 NOT_YET = "not supported yet by this version; remove it"
 MAPS = ("nodeSelector", "labels", "annotations")
+OWN_REWARD = {"kind": "python", "python": {"configMap": {"name": "rewards"}}}
 HELD_OUT = {"name": "held-out", "dataset": {"source": "builtin://addition", "split": "test"}}
 
 
 @pytest.mark.parametrize(
     ("path", "value"),
     [
-        ("spec.dataset.config", "main"),
-        ("spec.dataset.secretRef", {"name": "hub"}),
-        ("spec.dataset.filters", {"level": ["3"]}),
-        ("spec.task.passThreshold", 0.5),
-        ("spec.evaluation.logCompletions", 3),
         ("spec.workers.engineOptions", {"maxModelLen": 10}),
         ("spec.monitoring", {"podMonitor": True}),
     ],
@@ -78,22 +74,10 @@ def test_a_field_that_is_null_is_not_refused(load: Load) -> None:
     ("changes", "path", "words"),
     [
         ({"spec.workers.engine": "VLLM"}, "spec.workers.engine", "'VLLM' is not supported yet"),
-        ({"spec.task.fitness": "Score"}, "spec.task.fitness", "'Score' is not supported yet"),
-        ({"spec.task.kind": "math"}, "spec.task.kind", "'math' is not supported yet"),
-        (
-            {"spec.task.kind": "python", "spec.task.python": None},
-            "spec.task.kind",
-            "'python' is not supported yet",
-        ),
         (
             {"spec.model.source": "s3://bucket/model"},
             "spec.model.source",
             "allowed: file://, hf://, builtin://, pvc:// or a local path",
-        ),
-        (
-            {"spec.dataset.source": "hf://datasets/openai/gsm8k"},
-            "spec.dataset.source",
-            "allowed: file://, builtin:// or a local path",
         ),
         (
             {"spec.checkpoint.weights": {"everyIterations": 5, "destination": "s3://bucket/weights"}},
@@ -105,22 +89,53 @@ def test_a_field_that_is_null_is_not_refused(load: Load) -> None:
             "spec.export.destination",
             "allowed: pvc://, s3://, gs:// or hf://",
         ),
-        (
-            {"spec.evaluation.sets": [HELD_OUT | {"samples": 4, "temperature": 1.0}]},
-            "spec.evaluation.sets[0].samples",
-            "4 is not supported yet by this version; allowed: 1",
-        ),
-        (
-            {"spec.evaluation.sets": [HELD_OUT, HELD_OUT | {"name": "b", "temperature": 0.5}]},
-            "spec.evaluation.sets[1].temperature",
-            "0.5 is not supported yet by this version; allowed: 0",
-        ),
     ],
 )
 def test_a_value_that_nothing_honours_is_refused_by_name(
     problems: Problems, changes: dict[str, Any], path: str, words: str
 ) -> None:
     assert words in problems(changes)[path]
+
+
+@pytest.mark.parametrize(
+    ("changes", "path", "words"),
+    [
+        (
+            {"spec.model.source": "hf://datasets/org/name"},
+            "spec.model.source",
+            "names a data set on the hub; a model is written hf://org/name",
+        ),
+        (
+            {"spec.dataset.source": "hf://openai/gsm8k"},
+            "spec.dataset.source",
+            "names a model on the hub; a data set is written hf://datasets/openai/gsm8k",
+        ),
+        (
+            {"spec.dataset": {"mix": [{"source": "builtin://addition"}, {"source": "hf://org/name"}]}},
+            "spec.dataset.mix[1].source",
+            "names a model on the hub",
+        ),
+        (
+            {"spec.evaluation.holdouts": [{"name": "forgets", "dataset": {"source": "hf://org/name"}}]},
+            "spec.evaluation.holdouts[0].dataset.source",
+            "names a model on the hub",
+        ),
+    ],
+)
+def test_a_model_where_problems_are_asked_for_is_called_one_and_the_other_way_round(
+    problems: Problems, changes: dict[str, Any], path: str, words: str
+) -> None:
+    assert words in problems(changes)[path]
+
+
+@pytest.mark.parametrize("where", ["spec.dataset", "spec.evaluation.sets", "spec.evaluation.holdouts"])
+@pytest.mark.parametrize(
+    "source",
+    ["hf://datasets/org/name@main", "pvc://claim/data", "s3://bucket/data", "gs://bucket/data", "a.parquet"],
+)
+def test_problems_may_come_from_everywhere(load: Load, where: str, source: str) -> None:
+    one = {"source": source}
+    load({where: one if where == "spec.dataset" else [{"name": "held-out", "dataset": one}]})
 
 
 def test_a_wrong_value_is_called_wrong_and_not_unsupported(problems: Problems) -> None:
@@ -132,17 +147,28 @@ def test_everything_honoured_can_be_set_at_once(load: Load) -> None:
         {
             "spec.model": {"source": "hf://org/name", "revision": "main", "dtype": "BFloat16"},
             "spec.dataset": {
-                "source": "problems.jsonl",
-                "split": "train",
-                "maxProblems": 500,
-                "columns": {"answer": "solution"},
+                "stages": [
+                    {
+                        "source": "hf://datasets/org/name",
+                        "config": "main",
+                        "split": "train",
+                        "revision": "v1",
+                        "maxProblems": 500,
+                        "columns": {"answer": "solution"},
+                        "filters": {"level": ["3", "4"]},
+                        "iterations": 3,
+                        "task": {"kind": "math", "fitness": "Score"},
+                    },
+                    {"source": "problems.jsonl", "epochs": 1},
+                ],
             },
             "spec.task": {
                 "kind": "countdown",
                 "prompt": "{numbers}",
                 "system": "Think.",
                 "answerFormat": "Boxed",
-                "fitness": "Pass",
+                "fitness": "Score",
+                "passThreshold": 0.5,
                 "auxiliaryWeight": 0.2,
                 "options": {"width": 2, "style": "plain"},
             },
@@ -159,7 +185,6 @@ def test_everything_honoured_can_be_set_at_once(load: Load) -> None:
                 "learningRate": 0.01,
                 "batchSize": 16,
                 "seed": 7,
-                "epochs": 3,
                 "antithetic": True,
                 "masterDtype": "Float32",
                 "servedDtype": "Float16",
@@ -167,9 +192,11 @@ def test_everything_honoured_can_be_set_at_once(load: Load) -> None:
             },
             "spec.dart": {"enabled": False, "replay": {"ratio": 0.1}},
             "spec.evaluation": {
-                "sets": [{**HELD_OUT, "task": {"kind": "countdown"}, "samples": 1, "temperature": 0}],
+                "sets": [{**HELD_OUT, "task": {"kind": "countdown"}, "samples": 4, "temperature": 0.6}],
+                "holdouts": [{**HELD_OUT, "name": "forgets", "task": OWN_REWARD}],
                 "everyIterations": 5,
                 "parent": True,
+                "logCompletions": 8,
             },
             "spec.workers": {"replicas": 4, "engine": "Transformers", "threads": 2, "gpusPerWorker": 0},
             "spec.failurePolicy": {"coordinatorRestarts": 1, "workerFailures": 2},
@@ -178,6 +205,40 @@ def test_everything_honoured_can_be_set_at_once(load: Load) -> None:
     )
     assert loaded.job.spec.task.options == {"width": 2, "style": "plain"}
     assert loaded.warnings == ()
+
+
+def test_a_mix_with_weights_and_tasks_of_its_own_is_honoured(load: Load) -> None:
+    mix = [
+        {"source": "builtin://addition", "weight": 2.0},
+        {"source": "x.jsonl", "task": {"kind": "python", "python": {"function": "mine:reward"}}},
+    ]
+    assert [part.weight for part in load({"spec.dataset": {"mix": mix}}).job.spec.dataset.mix] == [2.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("changes", "path"),
+    [
+        (
+            {
+                "spec.dataset": {"stages": [{"source": "x.jsonl", "epochs": 1, "task": {"kind": "adition"}}]},
+                "spec.es": {},
+            },
+            "spec.dataset.stages[0].task.kind",
+        ),
+        (
+            {"spec.dataset": {"mix": [{"source": "x.jsonl", "task": {"kind": "adition"}}]}},
+            "spec.dataset.mix[0].task.kind",
+        ),
+        (
+            {"spec.evaluation.holdouts": [HELD_OUT | {"task": {"kind": "adition"}}]},
+            "spec.evaluation.holdouts[0].task.kind",
+        ),
+    ],
+)
+def test_an_unknown_task_is_refused_wherever_a_task_may_stand(
+    problems: Problems, changes: dict[str, Any], path: str
+) -> None:
+    assert "did you mean addition?" in problems(changes)[path]
 
 
 def test_an_unknown_task_names_those_there_are(problems: Problems) -> None:
@@ -203,7 +264,7 @@ def test_every_field_is_honoured_or_refused_and_never_both() -> None:
     honoured = {entry.text for entry in entries() if is_honoured(entry.path)}
     assert "spec.es.sigma" in honoured
     assert "spec.workers.minReplicas" in honoured
-    assert "spec.dataset.config" not in honoured
+    assert "spec.checkpoint.resumeFrom.iteration" not in honoured
     assert not holds_honoured(("spec", "monitoring"))
 
 
@@ -222,6 +283,19 @@ def test_fields_for_a_cluster_are_taken_and_named_in_one_line(load: Load) -> Non
     assert warning == (
         "ignored outside a cluster: metadata.namespace, spec.suspend, spec.workers.resources, "
         "spec.coordinator.nodeSelector, spec.export.destination"
+    )
+
+
+def test_secrets_of_data_sets_are_for_a_cluster_and_named_one_by_one(load: Load) -> None:
+    secret = {"secretRef": {"name": "hub"}}
+    stages = [{"source": "a.jsonl", "epochs": 1}, {"source": "b.jsonl", "epochs": 1, **secret}]
+    held_out = {"name": "held-out", "dataset": {"source": "c.jsonl", **secret}}
+    (warning,) = load(
+        {"spec.dataset": {"stages": stages}, "spec.es": {}, "spec.evaluation.sets": [held_out]}
+    ).warnings
+    assert warning == (
+        "ignored outside a cluster: spec.dataset.stages[1].secretRef, "
+        "spec.evaluation.sets[0].dataset.secretRef"
     )
 
 

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 from dartes.difficulty import DifficultyState
+from dartes.ids import Iteration
+from dartes.journal import JournalRow
 from dartes.state import RunReader, StoredIteration
 from dartes.state.history import DivergenceError, recompute
 
@@ -53,7 +55,11 @@ def changes(it: StoredIteration) -> Iterator[tuple[str, StoredIteration]]:
     yield "row", replace(it, row=b"")
     yield "row hash", replace(it, row=it.row[:8] + b"\x01" + it.row[9:])
     yield "row hash", replace(it, row_hash=bytes(32))
-    yield "row", replace(it, stage=2**30)
+    yield "stage", replace(it, stage=1)
+    yield (
+        "row hash",
+        replace(it, row=JournalRow(Iteration(it.iteration), 1, *JournalRow.decode(it.row).update()).encode()),
+    )
     yield "iteration number", replace(it, iteration=9)
 
 

@@ -36,11 +36,17 @@ def test_addition_asks_with_the_bare_sum_and_takes_nothing_but_its_value() -> No
         assert grade.reason
 
 
+def test_numbers_of_a_file_that_has_only_text_are_numbers() -> None:
+    row = {"a": "12", "b": " -5 "}
+    ADDITION.check_row(row)
+    assert ADDITION.grade(row, "7").passed
+
+
 @pytest.mark.parametrize(
     ("row", "message"),
     [
         ({"a": 1}, r"column 'b' is missing \(there are: a\)"),
-        ({"a": 1, "b": "2"}, "column 'b' must hold a whole number, not '2'"),
+        ({"a": 1, "b": "2.5"}, "column 'b' must hold a whole number, not '2.5'"),
         ({"a": True, "b": 2}, "column 'a' must hold a whole number, not True"),
         ({}, r"column 'a' is missing \(there are: none\)"),
     ],
@@ -48,6 +54,18 @@ def test_addition_asks_with_the_bare_sum_and_takes_nothing_but_its_value() -> No
 def test_a_row_that_is_no_sum_is_refused_by_its_number(row: dict[str, int], message: str) -> None:
     with pytest.raises(RowError, match=f"sums.jsonl: problem 2: {message}"):
         check_rows(ADDITION, [{"a": 1, "b": 2}, row], "sums.jsonl")
+
+
+def test_references_and_answers_are_numbers_that_can_be_compared() -> None:
+    assert ADDITION.reference({"a": 95, "b": 7}) == "102"
+    assert ADDITION.grade({"a": 95, "b": 7}, " 102\n").answer == "102"
+    assert ARITHMETIC.reference(ROW) == "15"
+    assert ARITHMETIC.grade(ROW, "15").answer == "15"
+    assert ARITHMETIC.grade(ROW, "16").answer == "16"
+    assert ARITHMETIC.grade(ROW, "It is 15.").answer == ""
+    at_end = ArithmeticTask.from_spec(TaskSettings("arithmetic", options={"accept": "NumberAtEnd"}))
+    assert at_end.grade(ROW, "It is 15.").answer == at_end.grade(ROW, "15").answer == "15"
+    assert at_end.grade(ROW, "15 it is").answer == ""
 
 
 def test_arithmetic_is_a_chat_with_a_system_message_that_may_be_left_out() -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dartes.errors import ConfigurationError
-from dartes.tasks.base import JSON, RowError, TaskSettings
+from dartes.tasks.base import JSON, Row, RowError, TaskSettings, UnreadableReferenceError
 from dartes.tasks.countdown import CountdownTask
 
 TAGS = CountdownTask.from_spec(TaskSettings("countdown"))
@@ -108,6 +108,26 @@ def test_prompts_name_numbers_and_target_and_end_with_the_open_tag() -> None:
 def test_a_row_without_a_game_is_refused(row: dict[str, JSON], message: str) -> None:
     with pytest.raises(RowError, match=message):
         TAGS.check_row(row)
+
+
+def test_a_target_out_of_bounds_is_an_unreadable_reference() -> None:
+    with pytest.raises(UnreadableReferenceError):
+        TAGS.check_row({"numbers": [1], "target": 1e300})
+
+
+def test_the_numbers_may_be_called_nums() -> None:
+    row: Row = {"nums": [3, 5, 7], "target": 22}
+    TAGS.check_row(row)
+    assert TAGS.prompt(row) == TAGS.prompt(ROW)
+    assert TAGS.grade(row, "<answer>3*5+7</answer>").passed
+
+
+def test_reference_and_answer_are_values() -> None:
+    assert TAGS.reference(ROW) == "22"
+    assert TAGS.grade(ROW, "<answer>3*5+7</answer>").answer == "22"
+    assert TAGS.grade(ROW, "<answer>7+5*3</answer>").answer == "22"
+    assert TAGS.grade(ROW, "<answer>7+5/3</answer>").answer == "26/3"
+    assert TAGS.grade(ROW, "<answer>22</answer>").answer == ""
 
 
 def test_an_unknown_answer_format_is_refused() -> None:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dartes.tasks.base import RowError, TaskSettings
+from dartes.tasks.base import RowError, TaskSettings, UnreadableReferenceError
 from dartes.tasks.gsm8k import Gsm8kTask
 
 TASK = Gsm8kTask.from_spec(TaskSettings("gsm8k"))
@@ -79,8 +79,10 @@ def test_a_prompt_without_the_open_tag_leaves_the_opening_to_the_answer() -> Non
 
 
 @pytest.mark.parametrize("answer", ["", "no number", "#### ten", "#### 1 2", "1e999"])
-def test_a_reference_that_cannot_be_read_is_refused(answer: str) -> None:
-    with pytest.raises(RowError, match="column 'answer' must be a number or end with '#### number'"):
+def test_a_reference_that_cannot_be_read_is_told_from_a_wrong_layout(answer: str) -> None:
+    with pytest.raises(
+        UnreadableReferenceError, match="column 'answer' must be a number or end with '#### number'"
+    ):
         TASK.check_row({"question": "q", "answer": answer})
 
 
@@ -90,6 +92,14 @@ def test_a_row_needs_question_and_answer() -> None:
     with pytest.raises(RowError, match="column 'answer' must hold text, not 5"):
         TASK.check_row({"question": "?", "answer": 5})
     TASK.check_row({"question": "?", "answer": "5"})
+
+
+def test_reference_and_answer_are_numbers_that_can_be_compared() -> None:
+    assert TASK.reference(ROW) == "1,072"
+    assert TASK.reference({"question": "?", "answer": "5"}) == "5"
+    assert TASK.grade(ROW, "#### 1,072").answer == TASK.grade(ROW, "#### 1072.0").answer == "1072"
+    assert TASK.grade(ROW, "#### 7.5").answer == "15/2"
+    assert TASK.grade(ROW, "1072").answer == ""
 
 
 @given(st.lists(st.sampled_from(["####", "#", " ", "\n", "5", "7", ",", ".", "x", "</think>", "<think>"])))

@@ -17,9 +17,9 @@ def test_every_task_that_is_named_can_be_built_and_knows_its_name() -> None:
 
 def test_an_unknown_task_is_refused_with_those_there_are() -> None:
     with pytest.raises(
-        ConfigurationError, match=r"task.kind: no task is named 'sudoku' \(there are: addition"
+        ConfigurationError, match=r"task.kind: no task is named 'chess' \(there are: addition"
     ):
-        task_named("sudoku")
+        task_named("chess")
 
 
 def test_an_address_that_leads_nowhere_is_refused() -> None:

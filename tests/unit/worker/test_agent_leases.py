@@ -12,7 +12,7 @@ from dartes.v1 import population_pb2 as wire
 from dartes_worker.agent import REFUSALS_BEFORE_GIVING_UP
 from dartes_worker.client import IncarnationOverError, ReportRefusedError
 from dartes_worker.engines.base import Segment
-from dartes_worker.evaluate import Sampling, evaluate
+from dartes_worker.evaluate import Sampling
 from dartes_worker.master import MasterWeights
 from dartes_worker.setup import Equipment
 from dartes_worker.timing import Stopwatch
@@ -47,7 +47,8 @@ def test_a_member_is_answered_with_its_own_weights(equipment: Equipment, tmp_pat
     master.write(equipment.engine.segments(), 5, 0.003)
     equipment.engine.weights_changed()
     sampling = Sampling(7, 0, 2)
-    expected = evaluate(equipment.engine, equipment.train, BATCH, 0, 1, sampling, Stopwatch())
+    answering = equipment.evaluator.answer(equipment.stages[0], BATCH, 0, 1, sampling, Stopwatch())
+    expected = answering.outcome()
     assert isinstance(result, wire.EvaluateResult)
     assert (lease_id, iteration, result.member) == ("1-1", 0, 2)
     assert unpack_bits(result.passed, len(BATCH)).tolist() == expected.passed.tolist()
@@ -107,24 +108,22 @@ def test_an_evaluation_block_is_answered_by_the_parent(equipment: Equipment, tmp
         evaluation_set="held-out",
         first_row=4,
         row_count=8,
+        log_completions=2,
     )
     client = ScriptedClient(wire.LeaseResponse(evaluate=lease), DONE)
     agent_of(client, equipment, tmp_path).run()
     ((_, _, result),) = client.reports
     weights_after(equipment, 0).write(equipment.engine.segments(), 0, 0.0)
     equipment.engine.weights_changed()
-    expected = evaluate(
-        equipment.engine,
-        equipment.held_out["held-out"],
-        range(4, 12),
-        0,
-        1,
-        Sampling(7, 0, 2**16 - 1),
-        Stopwatch(),
-    )
+    sampling = Sampling.of_block(7, 0, "held-out", 4)
+    held_out = equipment.held_out["held-out"]
+    expected = equipment.evaluator.answer(held_out, range(4, 12), 0, 1, sampling, Stopwatch()).outcome()
     assert isinstance(result, wire.EvaluateResult)
     assert (result.evaluation_set, result.first_row, result.row_count) == ("held-out", 4, 8)
     assert unpack_bits(result.passed, 8).tolist() == expected.passed.tolist()
+    assert [(c.row, c.text) for c in result.completions] == [
+        (4 + k, expected.generations[k].text) for k in range(2)
+    ]
 
 
 def test_told_to_drain_it_leaves(equipment: Equipment, tmp_path: Path) -> None:

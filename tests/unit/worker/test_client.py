@@ -256,3 +256,22 @@ def test_an_interrupt_ends_a_waiting_call_and_all_later_ones(world: World) -> No
 def test_an_interrupt_before_any_call_is_remembered(world: World) -> None:
     world.client.interrupt()
     assert world.client.lease(wire.WeightsVersion(), 0) is None
+
+
+def test_trouble_is_told_with_a_beat_that_comes_at_once(world: World) -> None:
+    world.script = [wire.RegisterResponse(incarnation=5, heartbeat_seconds=10 * DEADLINE_SECONDS)]
+    world.client.register(wire.RegisterRequest())
+    for _ in ("of the stream that is broken", "of the next one"):
+        assert world.beaten.wait(DEADLINE_SECONDS)
+        world.beaten.clear()
+    assert [beat.trouble for beat in world.beats] == ["", ""]
+    for text in ("the service is down" + "!" * 5000, ""):
+        world.client.tell_trouble(text)
+        assert world.beaten.wait(DEADLINE_SECONDS)
+        world.beaten.clear()
+        assert world.beats[-1].trouble == text[: client_module.TROUBLE_CHARACTERS]
+    world.client.close()
+    presence = world.client._presence
+    assert presence is not None
+    presence.join(DEADLINE_SECONDS)
+    assert not presence.is_alive()

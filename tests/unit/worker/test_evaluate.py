@@ -10,9 +10,22 @@ from hypothesis import strategies as st
 
 from dartes.noise.streams import sampling_seed
 from dartes.rpc.encoding import unpack_bits, unpack_floats
+from dartes.tasks.addition import AdditionTask
+from dartes.tasks.base import Grade
+from dartes.tasks.rules import Fitness, GradingRules
+from dartes.tasks.templates import Template
 from dartes_worker.engines.base import Engine, Generation, GenerationLimits, Prompt
-from dartes_worker.evaluate import Outcome, ProblemSet, Sampling, evaluate
+from dartes_worker.evaluate import (
+    NO_ROOM,
+    Evaluator,
+    Outcome,
+    Sampling,
+    answer_keys,
+    block_of,
+    completions,
+)
 from dartes_worker.groups import generation_groups
+from dartes_worker.problems import ProblemSet
 from dartes_worker.setup import Equipment
 from dartes_worker.timing import Stopwatch
 
@@ -39,19 +52,19 @@ class Recorder:
 
 
 def answered(
-    equipment: Equipment, rows: Sequence[int], k: int, of: int, problems: ProblemSet | None = None
+    equipment: Equipment,
+    rows: Sequence[int],
+    k: int,
+    of: int,
+    problems: ProblemSet | None = None,
+    context_length: int | None = None,
 ) -> tuple[Outcome, Recorder]:
     """Evaluate one slice."""
     recorder = Recorder(equipment.engine)
-    outcome = evaluate(
-        recorder,  # type: ignore[arg-type]
-        problems or equipment.train,
-        rows,
-        k,
-        of,
-        SAMPLING,
-        Stopwatch(),
-    )
+    evaluator = Evaluator(recorder, context_length)  # type: ignore[arg-type]
+    answering = evaluator.answer(problems or equipment.stages[0], rows, k, of, SAMPLING, Stopwatch())
+    outcome = answering.outcome()
+    evaluator.close()
     return outcome, recorder
 
 
@@ -60,7 +73,7 @@ def test_the_whole_batch_is_answered_in_its_order(equipment: Equipment) -> None:
     outcome, _ = answered(equipment, rows, 0, 1)
     assert (outcome.positions, outcome.whole) == (tuple(range(7)), True)
     for row, generation, passed in zip(rows, outcome.generations, outcome.passed, strict=True):
-        problem = equipment.train.dataset.rows[row]
+        problem = equipment.stages[0].parts[0].dataset.rows[row]
         a, b = problem["a"], problem["b"]
         assert isinstance(a, int)
         assert isinstance(b, int)
@@ -79,13 +92,13 @@ def test_the_slices_of_a_batch_are_together_the_whole(
     for position, (outcome, n) in at.items():
         assert outcome.generations[n] == whole.generations[position]
         assert outcome.passed[n] == whole.passed[position]
-        assert outcome.scores[n] == whole.scores[position]
+        assert outcome.grades[n] == whole.grades[position]
     assert sum(o.prompt_tokens for o in parts) == whole.prompt_tokens
 
 
 def test_groups_are_generated_whole_and_a_slice_only_its_own(equipment: Equipment) -> None:
     rows = list(range(16))
-    lengths = [len(t) for t in equipment.train.encoded(equipment.engine, rows)]
+    lengths = [len(t) for t in equipment.stages[0].encoded(equipment.engine, rows)]
     groups = generation_groups(lengths, 8, 56)
     assert len(groups) == 4
     _, whole = answered(equipment, rows, 0, 1)
@@ -100,7 +113,7 @@ def test_a_greedy_group_has_no_seed_and_a_sampled_one_that_of_its_place_in_the_b
     rows = list(range(16))
     _, greedy = answered(equipment, rows, 0, 1)
     assert {seed for _, seed in greedy.groups} == {None}
-    warm = replace(equipment.train, limits=replace(equipment.train.limits, temperature=0.7))
+    warm = replace(equipment.stages[0], limits=replace(equipment.stages[0].limits, temperature=0.7))
     _, whole = answered(equipment, rows, 0, 1, warm)
     assert [seed for _, seed in whole.groups] == [sampling_seed(7, 0, 3, 2, group) for group in range(4)]
     _, second = answered(equipment, rows, 1, 2, warm)
@@ -108,7 +121,7 @@ def test_a_greedy_group_has_no_seed_and_a_sampled_one_that_of_its_place_in_the_b
 
 
 def test_a_prompt_is_encoded_once_however_often_it_is_asked(equipment: Equipment) -> None:
-    fresh = replace(equipment.train, _tokens={})
+    fresh = replace(equipment.stages[0], _tokens={})
     _, first = answered(equipment, [1, 2, 3], 0, 1, fresh)
     _, second = answered(equipment, [3, 2, 5], 0, 1, fresh)
     assert (len(first.encoded), len(second.encoded)) == (3, 1)
@@ -128,6 +141,7 @@ def outcome(scores: list[float], auxiliary: list[float], whole: bool = True) -> 
         positions=(0, 2, 5),
         whole=whole,
         generations=tuple(texts),
+        grades=(Grade.of("", answer="1"), Grade.of("no"), Grade.of("", answer="1")),
         passed=np.array([True, False, True]),
         scores=np.array(scores, np.float32),
         auxiliary=np.array(auxiliary, np.float32),
@@ -155,10 +169,101 @@ def test_what_differs_travels_exactly() -> None:
 def test_prompts_of_earlier_batches_are_forgotten_when_they_are_many(
     equipment: Equipment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dartes_worker.evaluate.REMEMBERED_PROMPTS", 4)
-    recorder, problems = Recorder(equipment.engine), replace(equipment.train, _tokens={})
+    monkeypatch.setattr("dartes_worker.problems.REMEMBERED_PROMPTS", 4)
+    recorder, problems = Recorder(equipment.engine), replace(equipment.stages[0], _tokens={})
     for rows in ([0, 1, 2, 3, 4], [4, 5], [4, 5], [0, 4]):
         problems.encoded(recorder, rows)  # type: ignore[arg-type]
     # Row 4 was in the batch when the others were forgotten; row 0 was not, and is encoded again.
-    expected = [problems.task.prompt(problems.dataset.rows[row]) for row in (0, 1, 2, 3, 4, 5, 0)]
+    expected = [problems.prompt(row) for row in (0, 1, 2, 3, 4, 5, 0)]
     assert recorder.encoded == expected
+
+
+def test_scores_travel_only_where_they_decide_something(equipment: Equipment) -> None:
+    plain, _ = answered(equipment, [1, 2], 0, 1)
+    assert plain.scores is None
+    (part,) = equipment.stages[0].parts
+    scored = replace(part, rules=GradingRules(Fitness.SCORE))
+    outcome, _ = answered(equipment, [1, 2], 0, 1, replace(equipment.stages[0], parts=(scored,)))
+    assert outcome.scores is not None
+
+
+def test_a_prompt_without_room_for_an_answer_fails_and_is_not_generated(equipment: Equipment) -> None:
+    rows = list(range(16))
+    lengths = [len(t) for t in equipment.stages[0].encoded(equipment.engine, rows)]
+    longest = max(lengths)
+    outcome, recorder = answered(equipment, rows, 0, 1, context_length=longest - 1 + 8)
+    assert outcome.whole
+    for length, generation, grade in zip(lengths, outcome.generations, outcome.grades, strict=True):
+        assert generation.truncated >= (length == longest)
+        assert (grade.reason == NO_ROOM) == (length == longest)
+    assert max(len(ids) for group, _ in recorder.groups for ids in group) == longest - 1
+    slices = [answered(equipment, rows, k, 3, context_length=longest - 1 + 8)[0] for k in range(3)]
+    assert sorted(p for part in slices for p in part.positions) == rows, "each position once all the same"
+
+
+def mixed(equipment: Equipment) -> ProblemSet:
+    """The training set behind itself: problem 32 + k is problem k once more, under another task."""
+    whole = equipment.stages[0]
+    (part,) = whole.parts
+    assert isinstance(part.task, AdditionTask)
+    turned = replace(part.task, template=Template("{b}+{a}="))
+    return replace(whole, parts=(part, replace(part, task=turned)))
+
+
+def test_a_problem_of_a_mix_has_the_prompt_and_the_grader_of_its_part(equipment: Equipment) -> None:
+    problems = mixed(equipment)
+    assert problems.size == 64
+    row = problems.parts[0].dataset.rows[5]
+    assert problems.prompt(5) == f"{row['a']}+{row['b']}="
+    assert problems.prompt(37) == f"{row['b']}+{row['a']}="
+    right = problems.parts[0].task.reference(row)
+    grades = problems.grade([37, 5, 6], [right, right, "?"], 0)
+    assert [grade.passed for grade in grades] == [True, True, False]
+    with pytest.raises(IndexError):
+        problems.prompt(64)
+
+
+def test_the_samples_of_a_row_stand_side_by_side(equipment: Equipment) -> None:
+    assert block_of(replace(equipment.stages[0], samples=3), 4, 2) == [4, 4, 4, 5, 5, 5]
+
+
+def test_samples_of_one_problem_differ_and_are_the_same_again(equipment: Equipment) -> None:
+    warm = replace(
+        equipment.stages[0], limits=replace(equipment.stages[0].limits, temperature=1.0), samples=6
+    )
+    batch = block_of(warm, 3, 1)
+    first, _ = answered(equipment, batch, 0, 1, warm)
+    again, _ = answered(equipment, batch, 0, 1, warm)
+    assert first.generations == again.generations
+    assert len({g.text for g in first.generations}) > 1
+
+
+def test_streams_of_evaluation_sets_differ_by_name_and_row() -> None:
+    seen = {
+        (s.stage, s.iteration, s.member, s.first_group)
+        for name in ("a", "b")
+        for row in (0, 1, 65_536, 131_073)
+        for s in [Sampling.of_block(7, 3, name, row)]
+    }
+    assert len(seen) == 8
+    for _, _, member, first_group in seen:
+        sampling_seed(7, 0, 3, member, first_group + 255)  # addresses that there are
+
+
+def test_equal_answers_have_equal_keys_and_none_has_zero() -> None:
+    grades = [Grade.of("", answer="7"), Grade.of("no"), Grade.of("no", answer="7"), Grade.of("", answer="8")]
+    seven, none, again, eight = np.frombuffer(answer_keys(grades), "<u8").tolist()
+    assert (seven, none) == (again, 0)
+    assert 0 not in (seven, eight)
+    assert seven != eight
+
+
+def test_the_first_answers_are_kept_as_text(equipment: Equipment) -> None:
+    problems = replace(equipment.stages[0], samples=2)
+    batch = block_of(problems, 4, 3)
+    outcome, _ = answered(equipment, batch, 0, 1, problems)
+    kept = completions(problems, batch, outcome, 2)
+    assert [(c.row, c.sample) for c in kept] == [(4, 0), (5, 0)]
+    assert [c.prompt for c in kept] == [problems.prompt(4), problems.prompt(5)]
+    assert [c.text for c in kept] == [outcome.generations[0].text, outcome.generations[2].text]
+    assert completions(problems, batch, outcome, 0) == []

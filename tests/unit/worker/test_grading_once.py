@@ -5,17 +5,17 @@ from dataclasses import replace
 
 import pytest
 
-from dartes.rewards.pool import GradingPool
+from dartes.rewards.opening import Grader
 from dartes.tasks.base import Grade, Row
-from dartes_worker import evaluate
-from dartes_worker.evaluate import ProblemSet
+from dartes_worker import problems as module
+from dartes_worker.problems import ProblemSet
 from dartes_worker.setup import Equipment
 
 
 class Counting:
     """A pool that notes what it is asked."""
 
-    def __init__(self, pool: GradingPool) -> None:
+    def __init__(self, pool: Grader) -> None:
         self._pool = pool
         self.asked: list[str] = []
 
@@ -23,15 +23,21 @@ class Counting:
         self.asked += completions
         return self._pool.grade(rows, completions)
 
+    def close(self) -> None:
+        raise AssertionError("the pool is the fixture's")
+
 
 @pytest.fixture
 def counted(equipment: Equipment) -> tuple[ProblemSet, Counting]:
-    counting = Counting(equipment.train.pool)
-    return replace(equipment.train, pool=counting, _grades={}, _graded_in=-1), counting  # type: ignore[arg-type]
+    (part,) = equipment.stages[0].parts
+    counting = Counting(part.grader())
+    own = replace(part, grader=lambda: counting)
+    return replace(equipment.stages[0], parts=(own,), _grades={}, _graded_in=-1), counting
 
 
 def right(problems: ProblemSet, row: int) -> str:
-    a, b = problems.dataset.rows[row]["a"], problems.dataset.rows[row]["b"]
+    problem = problems.parts[0].dataset.rows[row]
+    a, b = problem["a"], problem["b"]
     assert isinstance(a, int)
     assert isinstance(b, int)
     return str(a + b)
@@ -66,7 +72,7 @@ def test_what_is_kept_is_bounded(
     counted: tuple[ProblemSet, Counting], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     problems, counting = counted
-    monkeypatch.setattr(evaluate, "REMEMBERED_CHARACTERS", 10)
+    monkeypatch.setattr(module, "REMEMBERED_CHARACTERS", 10)
     problems.grade([1], ["x" * 11], 0)
     problems.grade([1, 1], ["y", "x" * 11], 0)
     assert counting.asked == ["x" * 11, "y", "x" * 11]

@@ -36,8 +36,8 @@ def test_a_worker_registers_with_everything_that_must_agree(equipment: Equipment
     assert request.base_digest == checkpoint.base_digest()
     assert request.algorithm_digest == algorithm_digest(equipment.spec)
     assert {d.name: d.digest for d in request.data} == {
-        "train": equipment.train.dataset.digest,
-        "held-out": equipment.held_out["held-out"].dataset.digest,
+        "train": equipment.stages[0].parts[0].dataset.digest,
+        "held-out": equipment.held_out["held-out"].parts[0].dataset.digest,
     }
     tensors = {t.name: tuple(t.shape) for t in request.tensors}
     assert tensors == {info.name: info.shape for info in checkpoint.trainable}
@@ -48,7 +48,7 @@ def test_held_out_answers_are_greedy_whatever_members_are(monkeypatch: pytest.Mo
     monkeypatch.setenv(ENGINE_VARIABLE, HASHING)
     warm = equip(spec_with(generation__temperature=0.7, es__servedDtype="BFloat16"), Path())
     try:
-        assert warm.train.limits.temperature == 0.7
+        assert warm.stages[0].limits.temperature == 0.7
         assert warm.held_out["held-out"].limits.temperature == 0.0
         assert warm.served is ServedDtype.BFLOAT16
     finally:
@@ -84,7 +84,7 @@ def test_one_gpu_is_used_where_there_is_one_and_missed_in_words(
 
     def load(*arguments: object) -> SimpleNamespace:
         devices.append(str(arguments[-1]))
-        return SimpleNamespace(close=lambda: None)
+        return SimpleNamespace(close=lambda: None, encode=lambda prompts: [[0]] * len(prompts))
 
     monkeypatch.setitem(
         sys.modules, "torch", SimpleNamespace(cuda=SimpleNamespace(is_available=lambda: found))

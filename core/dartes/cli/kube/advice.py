@@ -73,6 +73,8 @@ _BY_REASON: Final[Mapping[str, str]] = {
     "Initializing": "wait: pods are starting; it fails by itself after startupDeadlineSeconds",
     "Queued": "wait, or see what the queue waits for: kubectl get workloads",
     "Paused": "make room on the volume, or enlarge its claim: training goes on by itself",
+    "RewardUnavailable": "see to the reward service that the message names; training goes on by itself when "
+    "it answers again, and nothing is lost meanwhile",
     "Stalled": "look at the workers' logs; a lost lease is taken over by others, so all of them hang or "
     "are slow",
 }

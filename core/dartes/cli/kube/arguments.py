@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 import dartes
-from dartes.cli.arguments import Parser, add_dtype, add_iteration, not_negative
+from dartes.cli.arguments_parts import Parser, add_dtype, add_iteration, not_negative
 
 _EPILOG = """\
 Cluster and namespace are those of the kubeconfig's current context unless told otherwise. Everything is done

@@ -19,7 +19,7 @@ from dartes.destinations.choice import Evaluated, choose, wanted_of
 from dartes.errors import ConfigurationError
 from dartes.journal import Exported, read_good_prefix
 from dartes.noise import ServedDtype
-from dartes.report.summary import wilson_interval
+from dartes.report.estimators import wilson_interval
 from dartes.spec.source import Scheme, parse_source
 
 CLUSTER_ONLY: Final = (Scheme.PVC, Scheme.S3, Scheme.GCS)

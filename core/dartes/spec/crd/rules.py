@@ -10,7 +10,8 @@ from dartes.spec.crd.structural import Rule
 SOURCE = Rule(
     "self == '' || self != 'hf://datasets' && self.matches(self.contains('://') ? '(?s)^("
     "builtin://[a-z][a-z0-9-]{0,62}"
-    "|hf://(datasets/)?[A-Za-z0-9][A-Za-z0-9._-]{0,95}(/[A-Za-z0-9][A-Za-z0-9._-]{0,95})?"
+    "|hf://[A-Za-z0-9][A-Za-z0-9._-]{0,95}(/[A-Za-z0-9][A-Za-z0-9._-]{0,95})?"
+    "|hf://datasets/[A-Za-z0-9][A-Za-z0-9._-]{0,95}(/[A-Za-z0-9][A-Za-z0-9._-]{0,95})?(@[A-Za-z0-9._/-]{1,200})?"
     "|(file|pvc|s3|gs)://.*[^/].*)$' : '[^ \\t\\n]')",
     "not spelt as a source: write builtin://NAME, hf://org/name, hf://datasets/org/name, file:///path, "
     "pvc://claim/path, s3://bucket/path or gs://bucket/path",
@@ -35,6 +36,14 @@ BETWEEN_FIELDS: Mapping[str, tuple[Rule, ...]] = {
             "!has(self.dataset.maxProblems) || self.es.batchSize <= self.dataset.maxProblems",
             "es.batchSize is larger than dataset.maxProblems: lower it to at most dataset.maxProblems",
             "es.batchSize",
+        ),
+        Rule(
+            "has(self.dataset.stages) && size(self.dataset.stages) > 0 "
+            "? !has(self.es.iterations) && !has(self.es.epochs) "
+            ": has(self.es.iterations) || has(self.es.epochs)",
+            "the length of the run is missing, or given twice: set exactly one of es.iterations or "
+            "es.epochs, for example iterations: 100, and neither with dataset.stages, which have their own",
+            "es",
         ),
     ),
     "DatasetSpec": (
@@ -71,9 +80,8 @@ BETWEEN_FIELDS: Mapping[str, tuple[Rule, ...]] = {
     ),
     "EsSpec": (
         Rule(
-            "has(self.iterations) != has(self.epochs)",
-            "set exactly one of iterations or epochs: it is the length of the run, for example "
-            "iterations: 100",
+            "!has(self.iterations) || !has(self.epochs)",
+            "iterations and epochs are both the length of the run: remove one of the two",
         ),
         Rule(
             "!self.antithetic || self.populationSize % 2 == 0",
@@ -92,22 +100,24 @@ BETWEEN_FIELDS: Mapping[str, tuple[Rule, ...]] = {
             "two sets have the same name: give every set its own name",
             "sets",
         ),
+        Rule(
+            "!has(self.holdouts) || self.holdouts.all(one, "
+            "self.holdouts.exists_one(other, other.name == one.name) "
+            "&& (!has(self.sets) || !self.sets.exists(other, other.name == one.name)))",
+            "a holdout has the name of another set: give every set its own name",
+            "holdouts",
+        ),
     ),
     "EvaluationSet": (
+        Rule(
+            "self.name != 'train' && self.name != 'reward'",
+            "records call something else so: give the set another name, for example held-out",
+            "name",
+        ),
         Rule(
             "self.samples <= 1 || self.temperature > 0.0",
             "several greedy answers are all the same: set temperature above 0, or samples: 1",
             "samples",
-        ),
-        Rule(
-            "!has(self.dataset.stages) || size(self.dataset.stages) == 0",
-            "an evaluation set has one source: use one set for each instead of stages",
-            "dataset.stages",
-        ),
-        Rule(
-            "!has(self.dataset.mix) || size(self.dataset.mix) == 0",
-            "an evaluation set has one source: use one set for each instead of a mix",
-            "dataset.mix",
         ),
     ),
     "WorkersSpec": (
