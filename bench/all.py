@@ -20,7 +20,7 @@ from bench.common import RESULTS, Figure, figure_row, format_table
 from bench.runs_support import ROOT, add_model_option
 
 NOT_BENCHES: Final = ("__init__", "all", "common")
-TAKE_A_MODEL: Final = ("choices", "memory", "overhead")
+TAKE_A_MODEL: Final = ("memory", "overhead")
 """Scripts that measure SmolLM2 too, where there is one."""
 
 

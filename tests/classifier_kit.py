@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-WORDS = ["[UNK]", "[PAD]", "user", "assistant", "say", "hello", "good", "bad", "day", "why", ":"]
+WORDS = ["[UNK]", "[PAD]", "user", "assistant", "say", "hello", "good", "bad", "day", "why", ":", "[END]"]
 TEMPLATE = "{% for m in messages %}{{ m.role }} : {{ m.content }} {% endfor %}"
 
 
@@ -18,6 +18,7 @@ def make_classifier(folder: Path, labels: int = 1, *, seed: int = 0, template: s
     tokenizer = Tokenizer(WordLevel({word: number for number, word in enumerate(WORDS)}, unk_token="[UNK]"))
     tokenizer.pre_tokenizer = Whitespace()
     fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, unk_token="[UNK]", pad_token="[PAD]")
+    fast.add_special_tokens({"eos_token": "[END]"})
     fast.chat_template = template
     fast.save_pretrained(folder)
     config = LlamaConfig(

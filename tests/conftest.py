@@ -7,7 +7,9 @@ from hypothesis import HealthCheck, settings
 # The same examples in every run, so that a failure is of the change and not of the day;
 # HYPOTHESIS_EXPLORE=1 looks for new ones.
 # How fast they are made says something of the machine, not of the code.
-settings.register_profile("repeatable", derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "repeatable", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.register_profile("explore")
 
 

@@ -22,6 +22,10 @@ from dartes_coordinator.workers import HEARTBEAT_SECONDS, Workers
 
 LONG_POLL_SECONDS = 10.0
 
+MOST_WARNINGS = 16
+WARNING_CHARACTERS = 2_000
+"""What is taken of a worker's warnings about the job's data; all workers say the same."""
+
 
 class Coordinator:
     """One incarnation of the coordinator of one run."""
@@ -42,6 +46,7 @@ class Coordinator:
         """Digest of the reward source that this incarnation's first worker has; all others must have it."""
         self._lease_count = 0
         self._draining: set[str] = set()
+        self._warned: set[str] = set()
 
     @property
     def workers(self) -> Workers:
@@ -262,6 +267,10 @@ class Coordinator:
                 lambda: self.run.ledger.establish(header, request.base_digest, reward, fingerprints)
             )
         self._reward = reward
+        for warning in request.warnings[:MOST_WARNINGS]:
+            if warning not in self._warned:
+                self._warned.add(warning)
+                self.run.ledger.event("DataWarning", warning[:WARNING_CHARACTERS])
         if changed:
             # A function that was mended must not cost the run; what it scored before is kept as it is.
             self.run.ledger.event(

@@ -67,13 +67,14 @@ class SetAnswers:
         self._completions.update({c.row: c for c in report.completions})
         self.generated_tokens += report.generated_tokens
 
-    def stored(self, iteration: int, name: str, base: StoredEvaluation | None) -> StoredEvaluation:
+    def stored(self, iteration: int, name: str, first: StoredEvaluation | None) -> StoredEvaluation:
         """What is stored of a complete set.
 
         Parameters
         ----------
-        base
-            The set's first evaluation, where passes are counted against it; None at the first one itself.
+        first
+            The set's first evaluation; None at that one itself. Whether it is one of the base model, against
+            which passes can be counted, is looked at where they are.
         """
         grid, plan = self.grid, self.plan
         answered = Answered(
@@ -93,15 +94,15 @@ class SetAnswers:
             samples=plan.samples,
             holdout=plan.holdout,
             against_base=plan.against_base,
-            base=base,
+            first=first,
         )
 
 
 def stored_evaluations(
-    iteration: int, sets: Mapping[str, SetAnswers], base: Mapping[str, StoredEvaluation]
+    iteration: int, sets: Mapping[str, SetAnswers], firsts: Mapping[str, StoredEvaluation]
 ) -> list[StoredEvaluation]:
-    """What is stored of complete sets; `base` has the first evaluation of each set that has one."""
-    earlier = {name: first for name, first in base.items() if first.iteration < iteration}
+    """What is stored of complete sets; `firsts` has the first evaluation of each set that has one."""
+    earlier = {name: first for name, first in firsts.items() if first.iteration < iteration}
     return [answers.stored(iteration, name, earlier.get(name)) for name, answers in sets.items()]
 
 

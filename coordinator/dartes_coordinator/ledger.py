@@ -26,6 +26,12 @@ from dartes_coordinator.store import Attestation, Event, MetaValues, Store
 log = logging.getLogger(__name__)
 
 
+NOTED = ("DataWarning", "MixedEngines", "RewardChanged")
+"""Events that change what a run's figures mean; the others tell how it went on."""
+
+MOST_NOTES = 32
+
+
 class Ledger:
     """The store of a run and the files that follow it, as one incarnation writes them."""
 
@@ -39,6 +45,8 @@ class Ledger:
         self._faults = faults
         self.observer = Observer()
         """Told of each committed iteration."""
+        self.notes: list[str] = []
+        """Events of this incarnation that whoever follows the run is told at once."""
         self._attestations: list[Attestation] = []
         self._events: list[Event] = []
         self._is_recorded_as_done = False
@@ -52,6 +60,8 @@ class Ledger:
     def event(self, reason: str, text: str) -> None:
         """Tell people something: in the log now, in the store with the next transaction."""
         log.warning("%s: %s", reason, text)
+        if reason in NOTED and len(self.notes) < MOST_NOTES:
+            self.notes.append(text)
         self._events.append(Event(self._outputs.wall_time(), reason, text))
 
     def attested(self, attestation: Attestation) -> None:

@@ -21,6 +21,8 @@ class Loaded:
     """A run as recomputed, and what its journal and metrics hold."""
 
     progress: Progress
+    data_digests: dict[str, str] = field(default_factory=dict)
+    """As recorded, of every data set that the run has ever had, also of those that it has no longer."""
     rows: list[JournalRow] = field(default_factory=list)
     metrics: list[dict[str, Any]] = field(default_factory=list)
 
@@ -36,6 +38,7 @@ def load_run(folder: RunFolder, plan: RunPlan, path: Path | None = None) -> Load
     progress = Progress(DifficultyState(plan.problem_counts))
     loaded = Loaded(progress)
     with RunReader.open(folder, path) as reader:
+        loaded.data_digests = _recorded_digests(reader)
         progress.header = reader.meta("journal_header")
         progress.reward_digest = reader.meta_text("reward_digest")
         progress.fingerprints = _fingerprints(reader)
@@ -100,12 +103,17 @@ def _changed_fields(reader: RunReader, plan: RunPlan) -> list[str]:
 
 def _changed_data(reader: RunReader, plan: RunPlan) -> list[str]:
     """Sets may come and go, but one of the same name must measure the same."""
-    recorded = reader.meta_json("data_digests") or {}
     return [
         f"the data set {name!r} had digest {digest[:16]}, now {plan.data_digests[name][:16]}"
-        for name, digest in sorted(recorded.items())
+        + ("" if name == "train" else " (an evaluation set with other problems needs another name)")
+        for name, digest in sorted(_recorded_digests(reader).items())
         if plan.data_digests.get(name, digest) != digest
     ]
+
+
+def _recorded_digests(reader: RunReader) -> dict[str, str]:
+    recorded: dict[str, str] = reader.meta_json("data_digests") or {}
+    return recorded
 
 
 def _shorter(reader: RunReader, plan: RunPlan) -> list[str]:

@@ -3,10 +3,10 @@
 import json
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from dartes.data import load_dataset, load_training
+from dartes.data import load_evaluation_set, load_training
 from dartes.difficulty import AlgorithmSettings, draw_batch
 from dartes.errors import ConfigurationError
 from dartes.ids import Iteration
@@ -40,7 +40,7 @@ def plan_of(name: str, spec: JobSpec, base_dir: Path) -> RunPlan:
     problems = errors_for_training(spec, train.sizes)
     if problems:
         raise ConfigurationError("; ".join(str(problem) for problem in problems))
-    held_out = {one.name: load_dataset(one.dataset, base_dir) for one in spec.evaluation.all_sets}
+    held_out = {one.name: load_evaluation_set(spec, one.name, base_dir) for one in spec.evaluation.all_sets}
     return RunPlan(
         name=name,
         settings=AlgorithmSettings.from_spec(spec),
@@ -108,7 +108,7 @@ def open_plan(
         outputs.finish(plan.name, plan.settings, plan.first_set)
         store.close()
         return None
-    store.put_meta(_claim(plan))
+    store.put_meta(_claim(plan, loaded.data_digests))
     progress, now = loaded.progress, clock()
     coordinator = Coordinator(plan, store, outputs, progress, faults(store.incarnation), now)
     if restored is not None:
@@ -125,12 +125,14 @@ def _evaluation_plan(spec: JobSpec, one: EvaluationSet, size: int) -> Evaluation
     )
 
 
-def _claim(plan: RunPlan) -> dict[str, str | bytes]:
+def _claim(plan: RunPlan, recorded: Mapping[str, str]) -> dict[str, str | bytes]:
+    # A set that is left out for one start may come back: what it measured must not be forgotten.
+    digests = {**recorded, **plan.data_digests}
     return {
         "name": plan.name,
         "algorithm_digest": plan.algorithm_digest,
         "algorithm_fields": json.dumps(dict(plan.algorithm_fields), sort_keys=True),
-        "data_digests": json.dumps(dict(plan.data_digests), sort_keys=True),
+        "data_digests": json.dumps(digests, sort_keys=True),
         "status": "running",
     }
 

@@ -53,7 +53,9 @@ def status_response(incarnation: int, run: Run) -> wire.StatusResponse:
             for e in sorted(
                 progress.evaluations, key=lambda e: (e.iteration, order.get(e.set_name, len(order)))
             )
+            if "no_base" not in e.beside  # no accuracy: there is no base model to win over
         ],
         journal_hash=progress.hashes[-1].hex() if progress.hashes else "",
         weight_digest=run.replicas.agreed or "",
+        notes=run.ledger.notes,
     )

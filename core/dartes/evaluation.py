@@ -56,17 +56,22 @@ def stored_evaluation(
     samples: int,
     holdout: bool,
     against_base: bool,
-    base: StoredEvaluation | None = None,
+    first: StoredEvaluation | None = None,
 ) -> StoredEvaluation:
     """The record of a set's answers.
 
-    With `against_base` a pass is a score above that of `base`, the set's first evaluation, on the same
-    problem; without a `base` (it is the first one itself) nothing passes.
+    With `against_base` a pass is a score above the base model's on the same problem. `first` is the set's
+    earliest evaluation, None at that one itself. Where it is not of the base model nothing passes, and the
+    record says why as `no_base`: only the mean score counts then.
     """
-    passed, completions = answered.passed, answered.completions
+    passed, completions, without = answered.passed, answered.completions, None
     if against_base:
+        problems = len(passed) // samples
+        without = no_base(first, iteration, problems)
+        base = None if first is None else base_of(first, iteration, problems)
         passed = wins(answered.scores, base, samples)
-        completions = tuple(_judged(c, passed, base, samples) for c in completions)
+        nothing = "the base model itself" if without is None else f"no base: {without}"
+        completions = tuple(_judged(c, passed, base, samples, nothing) for c in completions)
     beside = {
         "generated_tokens": answered.generated_tokens,
         "mean_length": answered.generated_tokens / max(1, len(passed)),
@@ -74,6 +79,7 @@ def stored_evaluation(
         "mean_score": _mean(answered.scores),
         "holdout": holdout,
         "against_base": against_base,
+        **({} if without is None else {"no_base": without}),
     }
     return StoredEvaluation(
         iteration=iteration,
@@ -88,10 +94,33 @@ def stored_evaluation(
     )
 
 
+def base_of(first: StoredEvaluation, iteration: int, problems: int) -> StoredEvaluation | None:
+    """What an evaluation after `iteration` updates is compared with; None where there is nothing.
+
+    `first`, the set's earliest evaluation, is that only if it is of the base model and of as many problems:
+    trained weights are no measure of what training has won.
+    """
+    return first if first.iteration == 0 < iteration and first.problems == problems else None
+
+
+def no_base(first: StoredEvaluation | None, iteration: int, problems: int) -> str | None:
+    """Why trained weights have no base model to be compared with, in words; None where they have one.
+
+    Also None at iteration 0, which is the base model itself.
+    """
+    if iteration == 0:
+        return None
+    if first is None or first.iteration > 0:
+        return f"this set was added at iteration {iteration if first is None else first.iteration}"
+    if first.problems != problems:
+        return f"this set had {first.problems} problems at iteration 0, and has {problems} now"
+    return None
+
+
 def wins(scores: NDArray[np.float32], base: StoredEvaluation | None, samples: int) -> NDArray[np.bool_]:
     """Which answers score above the base model's mean score on the same problem; `scores` is [R * K].
 
-    None at the base model itself, which does not win against itself.
+    None at the base model itself, which does not win against itself, and where there is no base.
     """
     if base is None:
         return np.zeros(len(scores), np.bool_)
@@ -108,7 +137,7 @@ def base_level(base: StoredEvaluation) -> NDArray[np.float32]:
 
 
 def first_evaluations(evaluations: Sequence[StoredEvaluation]) -> dict[str, StoredEvaluation]:
-    """The earliest evaluation of each set: against it wins are counted."""
+    """The earliest evaluation of each set: wins are counted against it where it is of the base model."""
     return {e.set_name: e for e in sorted(evaluations, key=lambda e: -e.iteration)}
 
 
@@ -118,24 +147,29 @@ def wrong_wins(evaluations: Sequence[StoredEvaluation]) -> Iterator[str]:
     for evaluation in evaluations:
         if not evaluation.beside.get("against_base"):
             continue
-        base = first[evaluation.set_name]
-        compared = evaluation is not base and evaluation.problems == base.problems
+        place = (first[evaluation.set_name], evaluation.iteration, evaluation.problems)
         if evaluation.scores is None or not np.array_equal(
-            evaluation.passed,
-            wins(evaluation.scores, base if compared else None, evaluation.samples),
+            evaluation.passed, wins(evaluation.scores, base_of(*place), evaluation.samples)
         ):
+            without = no_base(*place)
             yield (
                 f"evaluation set {evaluation.set_name!r}, iteration {evaluation.iteration}: the stored "
                 "passes are not the scores above the base model's"
+                + ("" if without is None else f" (no base: {without})")
             )
 
 
 def _judged(
-    completion: StoredCompletion, passed: NDArray[np.bool_], base: StoredEvaluation | None, samples: int
+    completion: StoredCompletion,
+    passed: NDArray[np.bool_],
+    base: StoredEvaluation | None,
+    samples: int,
+    nothing: str,
 ) -> StoredCompletion:
+    """With whether it won; `nothing` is the reason of one that has nothing to be compared with."""
     won = bool(passed[completion.row * samples + completion.sample])
     if base is None:
-        reason = "the base model itself"
+        reason = nothing
     elif won:
         reason = ""
     else:

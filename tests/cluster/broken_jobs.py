@@ -205,7 +205,7 @@ RIGHT: list[dict[str, Any]] = [
     {"dataset": {"stages": [STAGE | {"epochs": 1}, STAGE | {"iterations": 1}]}, "es": {}},
     {"dataset": {"stages": [STAGE | {"epochs": 1, "task": {"kind": "gsm8k"}}]}, "es": {}},
     {"dataset": {"mix": [STAGE, STAGE | {"weight": 2}]}},
-    {"dataset": {"mix": [STAGE | {"task": {"kind": "gsm8k"}}, STAGE | {"filters": {"level": ["1", "2"]}}]}},
+    {"dataset": {"mix": [STAGE | {"task": {"kind": "gsm8k"}}, STAGE | {"filters": {"level": [1, "2"]}}]}},
     {"dataset.stages": [], "dataset.mix": []},
     {"dataset.columns": {"answer": "solution"}, "task.options": {"n" * 63: 1, "style": "plain"}},
     {"task": {"kind": "python", "python": {"function": "mine:reward"}}},

@@ -128,6 +128,13 @@ TWO_ANSWERS: dict[str, str] = {
     "right text as comment": "\\boxed{41 % 42}",
     "right number in words": "\\boxed{forty-two}",
     "off by little": "\\boxed{42.00001} #### 42.00001",
+    "the right one, or anything": "\\boxed{42 \\text{ or anything}} <answer>42 or anything</answer>",
+    "the right one denied": "\\boxed{42 \\text{ is wrong}} <answer>not 42</answer> #### not 42, but what",
+    "nearly the right one": "\\boxed{42 \\approx 41} <answer>42 = 41</answer> #### 42=41",
+    "a label with two values": "\\boxed{\\textbf{(A)} 42 \\textbf{(C)} 41} #### $42|$41",
+    "an article": "Answer: a mixture of both. \\boxed{\\text{yes or no}}",
+    "a box without braces": "\\boxed 42x",
+    "two rows one": "Row 1: 1 2 3 4\nRow 1: 3 4 1 2\nRow 3: 2 1 4 3\nRow 4: 4 3 2 1",
     "right one at the end of thought": "#### 42 #### 41 \\boxed{42 \\text{ is wrong, } 41}",
 }
 """Answers that hold a right one without giving it; the right one is 42, and the last letter is not B."""

@@ -42,6 +42,7 @@ TASKS = [
     case("arithmetic", {"question": "6 x 7", "answer": 42}, "42"),
     case("arithmetic", {"question": "6 x 7", "answer": 42}, "It is 42.", accept="NumberAtEnd"),
     case("gsm8k", {"question": "?", "answer": "#### 42"}, "hm</think>\n#### 42"),
+    case("gsm8k", {"question": "?", "answer": "#### 42"}, "hm</think>\n#### **$42**.", accept="Lenient"),
     case("countdown", {"numbers": [6, 7], "target": 42}, "<answer>6*7</answer>"),
     case("countdown", {"nums": [6, 7], "target": 42}, "\\boxed{6*7}", "Boxed"),
     case("math", {"problem": "?", "answer": "42"}, "\\boxed{42}"),
@@ -55,6 +56,8 @@ TASKS = [
         "puzzle", {"question": "6 x 7", "answer": "42", "dataset": "basic_arithmetic"}, "<answer>42</answer>"
     ),
     case("puzzle", {"question": "6 + 7", "answer": "42", "dataset": "gcd"}, "<answer>42</answer>"),
+    case("puzzle", {"question": "?", "answer": "42", "dataset": "gsm_symbolic"}, "<answer>42</answer>"),
+    case("math", {"problem": "?", "answer": "42^{1005}"}, "\\boxed{42 \\cdot 42^{1004}}"),
     case(
         "ifeval",
         {

@@ -151,7 +151,7 @@ def test_a_replay_that_never_fires_is_a_warning(
         (b'{"a": 1, "b": 2}\n{"a": 1, "b": }\n', "train.jsonl line 2: not JSON: Expecting value (column 15)"),
         (b'{"a": 1, "b": 2}\n[1, 2]\n', "train.jsonl line 2: must be an object"),
         (b'{"a": 1, "b": 2}\n{"a": "\xff", "b": 2}\n', "train.jsonl line 2: not UTF-8"),
-        (b'{"a": 1, "b": 2}\n{"a": 1}\n', "problem 2: column 'b' is missing"),
+        (b'{"a": 1, "b": 2}\n{"a": 1}\n', "line 2: column 'b' is missing"),
         (b"", "there is not one problem in it"),
     ],
 )

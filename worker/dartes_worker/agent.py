@@ -198,7 +198,7 @@ class Agent:
     def _result(
         self, lease: wire.EvaluateLease, batch: Sequence[int], answering: Answering
     ) -> wire.EvaluateResult:
-        outcome = answering.outcome()
+        outcome = answering.outcome(self._while_waiting)
         result = outcome.to_wire()
         result.kind = lease.kind
         result.member = lease.member
@@ -212,6 +212,12 @@ class Agent:
                 result.answer_keys = answer_keys(outcome.grades)
             result.completions.extend(completions(problems, batch, outcome, lease.log_completions))
         return result
+
+    def _while_waiting(self) -> None:
+        """A reward service may be away for hours: meanwhile the coordinator may restart, or a drain begin."""
+        self._client.require_current()
+        if self._draining and self._equipment.trouble.text:
+            raise InterruptedWaitError("told to leave while rewards are unavailable")
 
     def _catch_up(self, iteration: int) -> None:
         master = self._weights

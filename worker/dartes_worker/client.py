@@ -87,6 +87,8 @@ class CoordinatorClient:
         self._closed = threading.Event()
         self._beat_now = threading.Event()
         self._trouble = ""
+        self._over: tuple[int, str] | None = None
+        """An incarnation that presence was refused under, and the coordinator's words."""
         self._heartbeat_seconds = 2.0
 
     def register(self, request: wire.RegisterRequest) -> wire.RegisterResponse:
@@ -172,6 +174,15 @@ class CoordinatorClient:
                 rebuilt=rebuilt,
             ),
         )
+
+    def require_current(self) -> None:
+        """Raise IncarnationOverError where presence was refused since the coordinator has restarted.
+
+        For whoever waits for something else: a call would have been told so too.
+        """
+        over = self._over
+        if over is not None and over[0] == self.incarnation:
+            raise IncarnationOverError(over[1])
 
     def tell_trouble(self, text: str) -> None:
         """Show from now on, with our presence, why we can't go on, or "" when we can; from any thread."""
@@ -260,11 +271,14 @@ class CoordinatorClient:
     def _be_present(self) -> None:
         """Keep a presence stream open; a broken one is opened again under the present incarnation."""
         while not self._closed.is_set():
+            incarnation = self.incarnation
             try:
                 for _ in self._stub.Session(self._beats()):
                     self._observer.heard()
             except grpc.RpcError as error:
                 log.debug("presence stream: %s", error.code())
+                if error.code() is grpc.StatusCode.ABORTED:
+                    self._over = (incarnation, str(error.details()))
             except ValueError as error:
                 log.debug("presence stream: %s", error)  # the channel was closed just before
             self._observer.parted()

@@ -5,7 +5,7 @@ same answers for the same lease. Grading runs beside generation, in one thread o
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
@@ -25,6 +25,9 @@ PROMPT_CHARACTERS = 4_000
 """Characters of a prompt that are sent along with an answer for people to read."""
 
 ANSWER_CHARACTERS = 8_000
+
+LOOK_SECONDS = 1.0
+"""How often one looks up while grades are waited for."""
 
 NO_ROOM = "the prompt leaves the model no room for an answer"
 
@@ -108,12 +111,16 @@ class Answering:
         self._prompt_tokens = prompt_tokens
         self._watch = watch
 
-    def outcome(self) -> Outcome:
-        """Wait for the grades; raises what the grader raised."""
+    def outcome(self, meanwhile: Callable[[], None] = lambda: None) -> Outcome:
+        """Wait for the grades; raises what the grader raised.
+
+        Grading may take as long as a reward service is away. `meanwhile` is called about once a second, and
+        what it raises ends the waiting.
+        """
         by_position: dict[int, Grade] = {}
         with self._watch.part("grade"):
             for positions, future in self._grades:
-                by_position.update(zip(positions, future.result(), strict=True))
+                by_position.update(zip(positions, _wait_for(future, meanwhile), strict=True))
         for position in self._unfit:
             by_position[position] = replace(by_position[position], passed=False, reason=NO_ROOM)
         positions = tuple(sorted(by_position))
@@ -129,6 +136,16 @@ class Answering:
             auxiliary=np.array([g.auxiliary for g in grades], np.float32),
             prompt_tokens=self._prompt_tokens,
         )
+
+
+def _wait_for(future: Future[list[Grade]], meanwhile: Callable[[], None]) -> list[Grade]:
+    while True:
+        try:
+            return future.result(LOOK_SECONDS)
+        except TimeoutError:
+            if future.done():
+                raise  # the grader's own
+            meanwhile()
 
 
 class Evaluator:

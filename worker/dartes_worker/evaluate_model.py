@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from dartes import logs
 from dartes.checkpoint import open_checkpoint
-from dartes.data import load_dataset
+from dartes.data import load_evaluation_set
 from dartes.errors import ConfigurationError, DartesError, ExitCode
 from dartes.evaluation import blocks
 from dartes.rewards.opening import GraderContext
@@ -30,6 +30,7 @@ from dartes_worker.master import MasterWeights
 from dartes_worker.problems import Graders, ProblemSet, problem_set
 from dartes_worker.setup import device_of, served_dtype
 from dartes_worker.timing import Stopwatch
+from dartes_worker.trouble import Trouble
 
 log = logging.getLogger(__name__)
 
@@ -60,7 +61,8 @@ def evaluate_model(
     TransientError
         The hub can't be reached, or the memory does not suffice.
     """
-    graders = Graders(GraderContext(base_dir=base_dir, device=device_of(spec.workers.gpus_per_worker)))
+    device = device_of(spec.workers.gpus_per_worker)
+    graders = Graders(GraderContext(base_dir=base_dir, device=device, on_trouble=Trouble().tell))
     try:
         chosen = {one.name: one for one in spec.evaluation.all_sets}
         sets = {name: _problems(spec, base_dir, chosen[name], graders) for name in names}
@@ -77,7 +79,7 @@ def _problems(spec: JobSpec, base_dir: Path, one: EvaluationSet, graders: Grader
         generation.top_p if one.temperature > 0 else 1.0,
         tuple(generation.stop),
     )
-    data = [(load_dataset(one.dataset, base_dir), spec.task_of(one))]
+    data = [(load_evaluation_set(spec, one.name, base_dir), spec.task_of(one))]
     return problem_set(data, graders, limits, generation.token_budget, samples=one.samples)
 
 

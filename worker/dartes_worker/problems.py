@@ -18,8 +18,8 @@ from dartes_worker.engines.base import Engine, GenerationLimits
 REMEMBERED_CHARACTERS = 4 * 2**20
 """Characters of graded answers that are kept at most."""
 
-REMEMBERED_PROMPTS = 65_536
-"""Encoded prompts that are kept, beyond those of the present batch."""
+REMEMBERED_TOKENS = 2**19
+"""Tokens of encoded prompts that are kept (about 40 bytes each), beyond those of the present batch."""
 
 
 class Graders:
@@ -36,8 +36,13 @@ class Graders:
             self._open[key] = open_grader(task, self._context)
         return self._open[key]
 
+    def give_up_waiting(self) -> None:
+        """End the waiting for services that do not answer, so that grading under way comes to its end."""
+        self._context.closing.set()
+
     def close(self) -> None:
         """End them all."""
+        self.give_up_waiting()
         for grader in self._open.values():
             grader.close()
         self._open.clear()
@@ -73,6 +78,7 @@ class ProblemSet:
     samples: int = 1
     warnings: tuple[str, ...] = ()
     _tokens: dict[int, list[int]] = field(default_factory=dict)
+    _token_count: int = 0
     _grades: dict[tuple[int, str], Grade] = field(default_factory=dict)
     _graded_in: int = -1
     _graded_characters: int = 0
@@ -94,12 +100,15 @@ class ProblemSet:
 
     def encoded(self, engine: Engine, problems: Sequence[int]) -> list[list[int]]:
         """Token ids of the prompts; a prompt is encoded once for all members, not for good."""
-        if len(self._tokens) > REMEMBERED_PROMPTS:
+        if self._token_count > REMEMBERED_TOKENS:
             self._tokens = {problem: self._tokens[problem] for problem in problems if problem in self._tokens}
+            self._token_count = sum(map(len, self._tokens.values()))
         new = [problem for problem in dict.fromkeys(problems) if problem not in self._tokens]
         if new:
             prompts = [self.prompt(problem) for problem in new]
-            self._tokens.update(zip(new, engine.encode(prompts), strict=True))
+            encoded = engine.encode(prompts)
+            self._tokens.update(zip(new, encoded, strict=True))
+            self._token_count += sum(map(len, encoded))
         return [self._tokens[problem] for problem in problems]
 
     def grade(self, problems: Sequence[int], texts: Sequence[str], iteration: int) -> list[Grade]:
@@ -149,7 +158,7 @@ def problem_set(
     parts, warnings = [], []
     for dataset, task in sets:
         built = task_named(task.kind).from_spec(task)
-        warnings += check_rows(built, dataset.rows, dataset.description)
+        warnings += check_rows(built, dataset.rows, dataset.description, dataset.places)
         parts.append(Part(dataset, built, grading_rules(task), _opener(graders, task)))
     return ProblemSet(tuple(parts), limits, token_budget, samples, tuple(warnings))
 

@@ -69,7 +69,7 @@ class ScoringGrader:
 def _scorer(place: ScoringPlace, task: InstructionTask, context: GraderContext) -> Scorer:
     if place.service is not None:
         url = check_url(place.field, place.service)
-        return ServiceScorer(place.field, url, task.timeout_seconds, context.on_trouble)
+        return ServiceScorer(place.field, url, task.timeout_seconds, context.on_trouble, context.closing.wait)
     from dartes_worker.reward_models_local import LocalScorer
 
     return LocalScorer.load(

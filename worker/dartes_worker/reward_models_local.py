@@ -5,14 +5,16 @@ scores decide what is learnt. The model is held as 32-bit floats.
 """
 
 import math
+import re
+from bisect import bisect_right
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
 
 import torch
 
-from dartes.errors import ConfigurationError, TransientError
-from dartes.model_source import resolve_model
+from dartes.errors import ConfigurationError
+from dartes.rewards.models import resolve_reward_model
 from dartes.tasks.base import Prompt
 from dartes.tasks.instruction_prompts import messages_of
 from dartes_worker.engines.base import OutOfMemory
@@ -31,6 +33,7 @@ class LocalScorer:
         self._tokenizer = tokenizer
         self._output = output
         self._longest = _longest(model, tokenizer)
+        self._special = _special_texts(tokenizer)
 
     @classmethod
     def load(cls, field: str, source: str, label: str | None, base_dir: Path, device: str) -> Self:
@@ -58,7 +61,7 @@ class LocalScorer:
         TransientError
             The hub can't be reached.
         """
-        folder = _resolve(field, source, base_dir)
+        folder = resolve_reward_model(field, source, base_dir)
         model = _load_classifier(field, folder, device)
         return cls(field, model, load_tokenizer(folder), _output_of(field, model.config, label))
 
@@ -86,21 +89,45 @@ class LocalScorer:
 
     def _encode(self, prompt: Prompt, completion: str) -> dict[str, list[int]]:
         """Token ids of a chat by the model's chat template; without one, of prompt and answer as a pair."""
-        turns = messages_of(prompt)
         tokenizer = self._tokenizer
+        completion = self._plain(completion)
+        turns = [{"role": turn.role, "content": self._plain(turn.content)} for turn in messages_of(prompt)]
         if tokenizer.chat_template is not None:
-            chat = [{"role": turn.role, "content": turn.content} for turn in turns]
-            chat.append({"role": "assistant", "content": completion})
-            encoded = tokenizer(self._render(chat), add_special_tokens=False)
+            encoded = self._encode_chat(turns, self._cut(turns, completion))
         else:
-            asked = "\n\n".join(turn.content for turn in turns)
+            asked = "\n\n".join(turn["content"] for turn in turns)
             # Its own way of cutting keeps the special tokens that a classifier looks at.
             encoded = tokenizer(asked, completion, truncation=True, max_length=self._longest)
         known = {name: list(encoded[name]) for name in tokenizer.model_input_names if name in encoded}
         if not known["input_ids"]:
             raise ConfigurationError(f"{self._field}: the tokenizer makes nothing of a prompt and its answer")
-        # Of too long a chat the answer, which stands last, is kept.
+        # What is still too long is so by its prompt; the answer and the end of its turn stand last.
         return {name: values[-self._longest :] for name, values in known.items()}
+
+    def _plain(self, text: str) -> str:
+        """The text without the tokenizer's special tokens: each is broken up by a blank.
+
+        An answer could otherwise end its turn, write a user's praise, and begin another one.
+        """
+        return text if self._special is None else self._special.sub(r"\1 ", text)
+
+    def _cut(self, turns: list[dict[str, str]], completion: str) -> str:
+        """What the model reads of an answer after its prompt; up to half of all that it reads in any case."""
+
+        def tokens(characters: int) -> int:
+            return len(self._encode_chat(turns, completion[:characters])["input_ids"])
+
+        if not completion or tokens(len(completion)) <= self._longest:
+            return completion
+        allowed = max(self._longest, tokens(1) + self._longest // 2)
+        kept = bisect_right(range(1, len(completion) + 1), allowed, key=tokens)
+        while kept > 1 and tokens(kept) > allowed:  # one character more can be one token less
+            kept -= 1
+        return completion[:kept]
+
+    def _encode_chat(self, turns: list[dict[str, str]], completion: str) -> Any:
+        chat = [*turns, {"role": "assistant", "content": completion}]
+        return self._tokenizer(self._render(chat), add_special_tokens=False)
 
     def _render(self, chat: list[dict[str, str]]) -> str:
         from jinja2 import TemplateError
@@ -114,18 +141,6 @@ class LocalScorer:
                 "knows no system role"
             ) from error
         return text
-
-
-def _resolve(field: str, source: str, base_dir: Path) -> Path:
-    place, revision = source, None
-    if source.startswith("hf://") and "@" in source:
-        place, _, revision = source.partition("@")
-    try:
-        return resolve_model(place, revision, base_dir)
-    except (ConfigurationError, TransientError) as error:
-        # It speaks of the model to be trained.
-        said = str(error).replace("model.source", field).replace("model.revision", f"{field}, revision")
-        raise type(error)(said) from error
 
 
 def _load_classifier(field: str, folder: Path, device: str) -> Any:
@@ -193,6 +208,16 @@ def _output_of(field: str, config: Any, label: str | None) -> int:
 
 def _label_option(field: str) -> str:
     return "costLabel" if field.endswith("costModel") else "label"
+
+
+def _special_texts(tokenizer: Any) -> re.Pattern[str] | None:
+    """Finds the first character of each special token's text; None where there are none to break up."""
+    added = getattr(tokenizer, "added_tokens_decoder", {}).values()
+    texts = {str(token) for token in added if token.special} | set(tokenizer.all_special_tokens)
+    longest_first = sorted((text for text in texts if len(text) > 1), key=len, reverse=True)
+    if not longest_first:
+        return None
+    return re.compile(rf"(?={'|'.join(map(re.escape, longest_first))})(.)", re.DOTALL)
 
 
 def _longest(model: Any, tokenizer: Any) -> int:

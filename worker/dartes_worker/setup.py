@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dartes.checkpoint import Checkpoint, open_checkpoint
-from dartes.data import load_dataset
+from dartes.data import load_evaluation_set
 from dartes.data.training import load_training
 from dartes.errors import ConfigurationError
 from dartes.model_source import resolve_model
 from dartes.noise import NOISE_VERSION, ServedDtype
-from dartes.rewards.digest import combined_reward_digest
-from dartes.rewards.opening import GraderContext
+from dartes.rewards.digest import job_reward_digest
+from dartes.rewards.opening import GraderContext, grader_name
 from dartes.rpc import PROTOCOL_VERSION
 from dartes.spec import JobSpec
 from dartes.spec.algorithm import algorithm_digest
@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 
 @dataclass
 class Equipment:
-    """What a worker holds besides its weights.
+    """What a worker holds besides its weights; `warnings` are what people should know of the data.
 
     Attributes
     ----------
@@ -53,6 +53,7 @@ class Equipment:
     digests: dict[str, str]
     graders: Graders
     trouble: Trouble
+    warnings: tuple[str, ...] = ()
 
     @property
     def served(self) -> ServedDtype:
@@ -70,10 +71,12 @@ class Equipment:
             algorithm_digest=algorithm_digest(self.spec),
             noise_version=str(NOISE_VERSION),
             tensors=[wire.TensorShape(name=t.name, shape=t.shape) for t in self.checkpoint.trainable],
+            warnings=self.warnings,
         )
 
     def close(self) -> None:
         """Release engine and graders."""
+        self.graders.give_up_waiting()
         self.evaluator.close()
         self.engine.close()
         self.graders.close()
@@ -135,10 +138,12 @@ def _equip(
     context = context_length(checkpoint.config)
     several = len(stages) > 1
     named = {f"stage {number}" if several else "the data set": s for number, s in enumerate(stages)}
+    warnings: list[str] = []
     for name, problems in {**named, **held_out}.items():
-        for warning in (*problems.warnings, check_prompts(engine, problems, context, name)):
-            if warning is not None:
-                log.warning("%s", warning)
+        too_long = check_prompts(engine, problems, context, name)
+        warnings += [*problems.warnings, *([] if too_long is None else [too_long])]
+    for warning in warnings:
+        log.warning("%s", warning)
     return Equipment(
         spec,
         checkpoint,
@@ -149,6 +154,7 @@ def _equip(
         digests,
         graders,
         trouble,
+        tuple(warnings),
     )
 
 
@@ -169,7 +175,7 @@ def _problems(
     )
     held_out, digests = {}, {"train": training.digest}
     for one in spec.evaluation.all_sets:
-        dataset = load_dataset(one.dataset, base_dir)
+        dataset = load_evaluation_set(spec, one.name, base_dir)
         own = GenerationLimits(
             limits.max_new_tokens, one.temperature, limits.top_p if one.temperature > 0 else 1.0, limits.stop
         )
@@ -177,15 +183,15 @@ def _problems(
             [(dataset, spec.task_of(one))], graders, own, budget, samples=one.samples
         )
         digests[one.name] = dataset.digest
-    tasks = [one.task for sets in spec.training_stages() for one in sets]
-    tasks += [spec.task_of(one) for one in spec.evaluation.all_sets]
-    reward = combined_reward_digest(tasks, base_dir)
+    reward = job_reward_digest(spec, base_dir)
     if reward is not None:
         digests["reward"] = reward
-    # A grader that does not start is found now; those of later stages, when their time comes.
-    for problems in (stages[0], *held_out.values()):
+    # A grader that does not start is found now. Reward models of later stages are loaded when their time
+    # comes; functions are not, since what was digested is what has to be called.
+    for problems in (*stages, *held_out.values()):
         for part in problems.parts:
-            part.grader()
+            if problems not in stages[1:] or grader_name(part.task) != "reward-model":
+                part.grader()
     return stages, held_out, digests
 
 

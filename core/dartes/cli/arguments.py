@@ -68,8 +68,9 @@ def command_line() -> argparse.ArgumentParser:
         commands,
         "validate",
         "check a job file, its data and its model, every error at once",
-        "Runs nothing. Reads the job file, every problem of its data sets and, where the model is a local "
-        "folder, what is in it.",
+        "Trains nothing. Reads the fields of the job file first; where they are right, all of the data, the "
+        "rewards and, where the model is a local folder, what is in it. It fetches data sets from the hub, "
+        "and no models. Whether a prompt is too long for the model or memory suffices is found by a run.",
     )
     validate.add_argument("job", type=Path, metavar="JOB", help="job file (YAML)")
 

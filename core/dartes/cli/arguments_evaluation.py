@@ -86,12 +86,18 @@ def add_data(commands: "argparse._SubParsersAction[Parser]") -> None:
     show.add_argument(
         "--stage", type=not_negative, metavar="N", help="training stage, counted from 0 (default: 0)"
     )
-    show.add_argument("--count", type=positive, default=3, metavar="N", help="problems to show (default: 3)")
+    show.add_argument(
+        "--count",
+        type=positive,
+        metavar="N",
+        help="problems to show, of a mix from each part in turn (default: 3, and one of each part at least)",
+    )
     show.add_argument(
         "--row",
         type=not_negative,
         metavar="I",
-        help="show this one, counted from 0 (default: from the first)",
+        help="show this one, counted from 0; in a mix, rows run on from one part to the next "
+        "(default: from the first)",
     )
     answer = show.add_mutually_exclusive_group()
     answer.add_argument("--answer", metavar="TEXT", help="grade this answer to the (first) problem")

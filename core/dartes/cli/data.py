@@ -3,7 +3,7 @@
 Loads one data set and, for a grade, the job's own grader; neither a model nor a worker.
 """
 
-import sys
+import threading
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,8 +11,8 @@ from itertools import accumulate
 from pathlib import Path
 
 from dartes.cli.words import printable
-from dartes.data import Dataset, load_dataset
-from dartes.errors import ConfigurationError
+from dartes.data import Dataset, load_dataset, load_evaluation_set
+from dartes.errors import ConfigurationError, DrainedError, TransientError
 from dartes.rewards.opening import GraderContext, open_grader
 from dartes.spec import JobSpec, LoadedJob, TaskSpec, load_job
 from dartes.tasks.base import Grade, Row, RowError, Task, UnreadableReferenceError
@@ -46,63 +46,81 @@ class Problems:
         """Number of problems."""
         return sum(len(part.dataset.rows) for part in self.parts)
 
-    def at(self, index: int) -> tuple[Part, Row]:
-        """A problem's part and its row. Raises ConfigurationError for an index that is not there."""
+    def at(self, index: int) -> tuple[Part, int]:
+        """A problem's part and its row there. Raises ConfigurationError for an index that is not there."""
         if not 0 <= index < self.size:
             raise ConfigurationError(
                 f"--row {index}: there are {self.size} problems; allowed: 0 to {self.size - 1}"
             )
         starts = [0, *accumulate(len(part.dataset.rows) for part in self.parts)]
         part = bisect_right(starts, index) - 1
-        return self.parts[part], self.parts[part].dataset.rows[index - starts[part]]
+        return self.parts[part], index - starts[part]
+
+    def first(self, count: int | None) -> list[int]:
+        """Indices of `count` problems from the beginning of each part in turn, in order.
+
+        None is a few: at least one of each part.
+        """
+        sizes = [len(part.dataset.rows) for part in self.parts]
+        starts = [0, *accumulate(sizes)]
+        wanted = min(self.size, max(DEFAULT_COUNT, len(sizes)) if count is None else count)
+        taken = [0] * len(sizes)
+        part = 0
+        while sum(taken) < wanted:
+            taken[part] += taken[part] < sizes[part]
+            part = (part + 1) % len(sizes)
+        return [start + row for start, rows in zip(starts, taken, strict=False) for row in range(rows)]
 
 
 def show(
     job_file: Path,
     set_name: str | None,
     stage: int | None,
-    count: int,
+    count: int | None,
     row: int | None,
     answer: str | None,
 ) -> Iterator[str]:
-    """Lines that show problems of a job: `count` of them, from `row` on, with the grade of an `answer`.
+    """Lines that show problems of a job, with the grade of an `answer`: that of `row`, else `count` of them.
 
-    With an answer one problem is shown. `set_name` is an evaluation set or holdout; else the problems are
-    those of training, of stage `stage` (counted from 0).
+    With an answer one problem is shown; of a mix, some of each part. `set_name` is an evaluation set or
+    holdout; else the problems are those of training, of stage `stage` (counted from 0).
 
     Raises
     ------
     ConfigurationError
         The job, the data set, a row or the job's own reward is wrong.
     TransientError
-        Data can't be fetched now.
+        Data can't be fetched now, or the service that scores answers is down.
     """
     job = load_job(job_file)
     problems = _problems(job, set_name, stage)
-    first = row or 0
-    last = first + 1 if answer is not None or row is not None else min(problems.size, count)
+    one = row is not None or answer is not None
     named = None
-    for index in range(first, last):
-        part, own = problems.at(index)
+    for index in [row or 0] if one else problems.first(count):
+        part, at = problems.at(index)
+        own = part.dataset.rows[at]
         if part.place != named:
+            if named is not None:
+                yield ""
             named = part.place
-            yield f"{part.place}: {len(part.dataset.rows)} problems of {part.dataset.description}"
+            yield f"{part.place}: {part.dataset.description}"
         yield ""
         yield f"row {index}, task {part.settings.kind}"
-        yield from problem_lines(part, own)
+        yield from problem_lines(part, at)
         if answer is not None:
-            yield from grade_lines(grade_of(part.settings, own, answer, job.base_dir), part.settings)
+            yield from grade_lines(grade_of(part.settings, own, answer, job.base_dir), part)
 
 
-def problem_lines(part: Part, row: Row) -> Iterator[str]:
+def problem_lines(part: Part, at: int) -> Iterator[str]:
     """A problem as the model is asked it, and its reference answer; raises RowError where it is none."""
+    row = part.dataset.rows[at]
     unreadable = None
     try:
         part.task.check_row(row)
     except UnreadableReferenceError as error:
         unreadable = str(error)
     except RowError as error:
-        raise RowError(f"{part.place}: {error}") from error
+        raise RowError(f"{part.place}: {part.dataset.places[at]}: {error}") from error
     prompt = part.task.prompt(row)
     if isinstance(prompt, str):
         yield "  prompt, continued by the model as it stands"
@@ -123,29 +141,46 @@ def problem_lines(part: Part, row: Row) -> Iterator[str]:
 
 
 def grade_of(settings: TaskSpec, row: Row, answer: str, base_dir: Path) -> Grade:
-    """The grade that training would give; raises ConfigurationError where the job's own reward is wrong."""
-    grader = open_grader(settings, GraderContext(base_dir=base_dir, on_trouble=_say_trouble))
+    """The grade that training would give.
+
+    Raises
+    ------
+    ConfigurationError
+        The job's own reward is wrong.
+    TransientError
+        The service that gives rewards is down: a person waits here, so it is not waited for after the first
+        few tries.
+    """
+    closing = threading.Event()
+    troubles: list[str] = []
+
+    def give_up(text: str) -> None:
+        if text:
+            troubles.append(text)
+            closing.set()
+
+    grader = open_grader(settings, GraderContext(base_dir=base_dir, on_trouble=give_up, closing=closing))
     try:
         (grade,) = grader.grade([row], [answer])
+    except DrainedError as error:
+        # The message ends with what a run would do; here nobody asks again.
+        why = troubles[-1].rpartition("; ")[0] or troubles[-1] if troubles else str(error)
+        raise TransientError(f"no grade: {why}; see to the service, then try again") from error
     finally:
         grader.close()
     return grade
 
 
-def _say_trouble(text: str) -> None:
-    if text:
-        print(f"waiting: {printable(text)}", file=sys.stderr)  # noqa: T201 - else it would only seem to hang
-
-
-def grade_lines(grade: Grade, settings: TaskSpec) -> Iterator[str]:
+def grade_lines(grade: Grade, part: Part) -> Iterator[str]:
     """A grade for people."""
-    rules = grading_rules(settings)
+    rules = grading_rules(part.settings)
     if rules.against_parent:
         yield "  passes where its score is above the unperturbed model's own on this problem"
     else:
         yield f"  {'passed' if grade.passed else 'failed'}"
     yield f"  score      {grade.score:.6g}"
-    yield f"  auxiliary  {grade.auxiliary:.6g}, weighted {rules.auxiliary_weight:g}"
+    if grade.auxiliary or getattr(part.task, "gives_auxiliary", True):
+        yield f"  auxiliary  {grade.auxiliary:.6g}, weighted {rules.auxiliary_weight:g}"
     if grade.answer:
         yield f"  taken as   {printable(grade.answer)}"
     if grade.reason:
@@ -178,8 +213,8 @@ def _problems(job: LoadedJob, set_name: str | None, stage: int | None) -> Proble
     for kind, entries in (("sets", spec.evaluation.sets), ("holdouts", spec.evaluation.holdouts)):
         for one in entries:
             if one.name == set_name:
-                place = f"spec.evaluation.{kind}[{one.name}]"
-                return Problems((_part(place, load_dataset(one.dataset, job.base_dir), spec.task_of(one)),))
+                dataset = load_evaluation_set(spec, one.name, job.base_dir)
+                return Problems((_part(f"evaluation.{kind}[{one.name}]", dataset, spec.task_of(one)),))
     there = ", ".join(one.name for one in spec.evaluation.all_sets) or "none"
     raise ConfigurationError(f"--set {set_name}: the job has no such evaluation set (it has: {there})")
 
@@ -192,10 +227,10 @@ def _training(spec: JobSpec, stage: int | None, base_dir: Path) -> Problems:
         raise ConfigurationError(f"--stage {wanted}: the job has {len(stages)} stages; allowed: {allowed}")
     return Problems(
         tuple(
-            _part(f"spec.{one.path}", load_dataset(one.dataset, base_dir), one.task) for one in stages[wanted]
+            _part(one.path, load_dataset(one.dataset, base_dir, one.path), one.task) for one in stages[wanted]
         )
     )
 
 
-def _part(place: str, dataset: Dataset, settings: TaskSpec) -> Part:
-    return Part(place, dataset, settings, task_named(settings.kind).from_spec(settings))
+def _part(path: str, dataset: Dataset, settings: TaskSpec) -> Part:
+    return Part(f"spec.{path}", dataset, settings, task_named(settings.kind).from_spec(settings))

@@ -22,6 +22,7 @@ from dartes.destinations.choice import Choice, Wanted
 from dartes.errors import ConfigurationError, ExitCode, TransientError
 from dartes.evaluation import Answered, first_evaluations, stored_evaluation
 from dartes.report.evaluations import is_holdout, point_of
+from dartes.rewards.digest import job_reward_digest
 from dartes.spec import EvaluationSet, JobSpec, LoadedJob, load_job
 from dartes.state import NoStateError, RunFolder, RunReader, StoredEvaluation
 from dartes.tasks.rules import grading_rules
@@ -87,7 +88,9 @@ def evaluate_run(
         evaluations = _evaluate(
             model, folder.job, job.job.spec, prepared.iteration, sets, base, answer or ask_worker
         )
-    return Found(tuple(evaluations), frozenset(base), prepared.note)
+    compared = frozenset(name for name, first in base.items() if first.iteration == 0)
+    notes = [prepared.note, _reward_note(folder, job)]
+    return Found(tuple(evaluations), compared, "; ".join(note for note in notes if note) or None)
 
 
 def evaluate_folder(
@@ -112,6 +115,16 @@ def evaluate_folder(
     sets = chosen_sets(job.job.spec, names)
     iteration = exported_iteration(model)
     return Found(tuple(_evaluate(model, job_file, job.job.spec, iteration, sets, {}, answer or ask_worker)))
+
+
+def _reward_note(folder: RunFolder, job: LoadedJob) -> str | None:
+    """Says where the job's own reward is another than the run had: grades then differ, answers do not."""
+    with RunReader.open(folder) as reader:
+        recorded = reader.meta_text("reward_digest")
+    now = job_reward_digest(job.job.spec, job.base_dir) or ""
+    if recorded is None or recorded == now:
+        return None
+    return "the reward has changed since the run: these are the run's answers, graded by the present one"
 
 
 def is_run(folder: Path) -> bool:
@@ -161,6 +174,7 @@ def report(found: Found) -> dict[str, Any]:
         if evaluation.beside["against_base"] and evaluation.set_name not in found.compared:
             unknown = ("accuracy", "passed", "interval95", "pass_at_k", "maj_at_k", "maj_interval95")
             point.update(dict.fromkeys(unknown))
+            point.pop("no_base", None)  # a model folder says nothing of when the set was added
         points[evaluation.set_name] = point
     return points
 
@@ -214,7 +228,7 @@ def _evaluate(
                 samples=one.samples,
                 holdout=one.name in holdouts,
                 against_base=grading_rules(spec.task_of(one)).against_parent,
-                base=first if (first := base.get(one.name)) and first.iteration < iteration else None,
+                first=first if (first := base.get(one.name)) and first.iteration < iteration else None,
             )
             for one in sets
         ]

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from dartes.cli.arguments import command_line
+from dartes.cli.words import printable
 from dartes.errors import DartesError, ExitCode
 
 EXTRA_OF_MODULE: Final[Mapping[str, str]] = {
@@ -61,7 +62,7 @@ def _run(options: argparse.Namespace) -> int:
 def _validate(options: argparse.Namespace) -> int:
     from dartes.cli.validate import validate
 
-    return _print(validate(options.job))
+    return _show(validate(options.job))
 
 
 def _status(options: argparse.Namespace) -> int:
@@ -69,15 +70,18 @@ def _status(options: argparse.Namespace) -> int:
     from dartes.state import RunFolder
 
     status = status_of(RunFolder(options.folder))
-    return _print([json.dumps(status, allow_nan=False)] if options.json else status_lines(status))
+    if options.json:
+        return _print([json.dumps(status, allow_nan=False)])
+    return _show(status_lines(status))
 
 
 def _journal(options: argparse.Namespace) -> int:
     from dartes.cli.journal import journal_json, journal_lines
     from dartes.state import RunFolder
 
-    for line in (journal_json if options.json else journal_lines)(RunFolder(options.folder)):
-        _print([line])
+    make, output = (journal_json, _print) if options.json else (journal_lines, _show)
+    for line in make(RunFolder(options.folder)):
+        output([line])
     return ExitCode.DONE
 
 
@@ -85,7 +89,7 @@ def _verify(options: argparse.Namespace) -> int:
     from dartes.cli.verify import verify
     from dartes.state import RunFolder
 
-    return _print(verify(RunFolder(options.folder)))
+    return _show(verify(RunFolder(options.folder)))
 
 
 def _export(options: argparse.Namespace) -> int:
@@ -97,7 +101,7 @@ def _export(options: argparse.Namespace) -> int:
     dtype = None if options.dtype is None else ServedDtype(options.dtype.lower())
     prepared = prepare_export(RunFolder(options.folder), wanted_of(options.iteration), dtype)
     notes = [] if prepared.note is None else [prepared.note]
-    return _print([*notes, exported_line(prepared.write(options.output))])
+    return _show([*notes, exported_line(prepared.write(options.output))])
 
 
 def _evaluate(options: argparse.Namespace) -> int:
@@ -111,7 +115,9 @@ def _evaluate(options: argparse.Namespace) -> int:
     if options.output is not None:
         write_json(options.output, points)
     notes = [] if found.note is None else [found.note]
-    return _print([json.dumps(points, allow_nan=False)] if options.json else [*notes, *report_lines(points)])
+    if options.json:
+        return _print([json.dumps(points, allow_nan=False)])
+    return _show([*notes, *report_lines(points)])
 
 
 def _samples(options: argparse.Namespace) -> int:
@@ -122,7 +128,7 @@ def _samples(options: argparse.Namespace) -> int:
     passed = True if options.passed else False if options.failed else None
     wanted = wanted_of(options.iteration)
     found = samples(RunFolder(options.folder), options.sets, wanted, passed, options.count)
-    return _print(list((sample_json if options.json else sample_lines)(found)))
+    return _print(list(sample_json(found))) if options.json else _show(list(sample_lines(found)))
 
 
 def _data_show(options: argparse.Namespace) -> int:
@@ -130,7 +136,7 @@ def _data_show(options: argparse.Namespace) -> int:
 
     answer = options.answer if options.answer_file is None else read_answer(options.answer_file)
     for line in show(options.job, options.set, options.stage, options.count, options.row, answer):
-        _print([line])
+        _show([line])
     return ExitCode.DONE
 
 
@@ -140,6 +146,11 @@ def _probe(options: argparse.Namespace) -> int:
     return probe(options.job, options.sigmas, options.members, options.json)
 
 
+def _show(lines: Sequence[str]) -> int:
+    """Print lines for people; what they hold of data, models and services can't steer the terminal."""
+    return _print([printable(line) for line in lines])
+
+
 def _print(lines: Sequence[str]) -> int:
     for line in lines:
         print(line)  # noqa: T201 - the command's output
@@ -147,14 +158,14 @@ def _print(lines: Sequence[str]) -> int:
 
 
 def _failed(message: str, code: ExitCode) -> int:
-    print(f"error: {message}", file=sys.stderr)  # noqa: T201
+    print(f"error: {printable(message)}", file=sys.stderr)  # noqa: T201
     return code
 
 
 def lacking_extra(error: ModuleNotFoundError) -> str | None:
     """The error with the extra to install; None where no extra holds the module, which makes it a bug."""
     extra = EXTRA_OF_MODULE.get((error.name or "").partition(".")[0])
-    return None if extra is None else f"{error}; install the extra with pip install 'dartes[{extra}]'"
+    return None if extra is None else f"{error}; install the extra with pip install '.[{extra}]' in a clone"
 
 
 def silence_output() -> None:

@@ -4,6 +4,7 @@ import sys
 from types import TracebackType
 from typing import Protocol, Self
 
+from dartes.cli.words import printable
 from dartes.v1 import control_pb2 as wire
 
 
@@ -32,6 +33,7 @@ class PlainLines:
     def __init__(self) -> None:
         self._shown = 0
         self._evaluated: set[tuple[int, str]] = set()
+        self._noted: set[str] = set()
         self._phase = wire.PHASE_UNSPECIFIED
 
     def __enter__(self) -> Self:
@@ -44,11 +46,11 @@ class PlainLines:
 
     def say(self, text: str) -> None:
         """Print a line."""
-        print(text, flush=True)  # noqa: T201 - this is the command's output
+        print(printable(text), flush=True)  # noqa: T201 - this is the command's output
 
     def update(self, status: wire.StatusResponse) -> None:
         """Print what is new since the last status."""
-        for line in new_evaluations(status, self._evaluated):
+        for line in [*new_notes(status, self._noted), *new_evaluations(status, self._evaluated)]:
             self.say(line)
         if status.phase != self._phase:
             self._phase = status.phase
@@ -76,7 +78,7 @@ class Bar:
 
         self._console = Console()
         self._progress = Progress(
-            TextColumn("{task.fields[where]}"),
+            TextColumn("{task.fields[where]}", markup=False),
             BarColumn(bar_width=None),
             TextColumn("pass {task.fields[passes]}"),
             TextColumn("replay {task.fields[replay]}"),
@@ -89,6 +91,7 @@ class Bar:
             "run", total=1.0, where="starting", passes="-", replay="-", speed="-", left="-"
         )
         self._evaluated: set[tuple[int, str]] = set()
+        self._noted: set[str] = set()
         self._phase = wire.PHASE_UNSPECIFIED
 
     def __enter__(self) -> Self:
@@ -102,11 +105,11 @@ class Bar:
 
     def say(self, text: str) -> None:
         """Print a line above the bar."""
-        self._progress.console.print(text, markup=False, highlight=False, soft_wrap=True)
+        self._progress.console.print(printable(text), markup=False, highlight=False, soft_wrap=True)
 
     def update(self, status: wire.StatusResponse) -> None:
         """Move the bar; the leases of the iteration under way count as fractions of it."""
-        for line in new_evaluations(status, self._evaluated):
+        for line in [*new_notes(status, self._noted), *new_evaluations(status, self._evaluated)]:
             self.say(line)
         words = phase_words(status)
         if status.phase != self._phase:
@@ -119,12 +122,21 @@ class Bar:
             self._task,
             total=max(1, status.total_iterations),
             completed=min(status.total_iterations, status.iteration + part),
-            where=f"iteration {status.iteration}/{total_words(status)}" if running else words or "starting",
+            where=f"iteration {status.iteration}/{total_words(status)}"
+            if running
+            else printable(words) or "starting",
             passes=f"{status.train_pass_rate:.3f}" if status.iteration else "-",
             replay=str(status.replay_buffer_size),
             speed=f"{status.tokens_per_second:,.0f}" if status.iteration else "-",
             left=duration(status.estimated_remaining_seconds) if status.iteration else "-",
         )
+
+
+def new_notes(status: wire.StatusResponse, shown: set[str]) -> list[str]:
+    """Lines for notes that are not in `shown` yet; adds them to it."""
+    lines = [f"warning: {note}" for note in dict.fromkeys(status.notes) if note not in shown]
+    shown.update(status.notes)
+    return lines
 
 
 def new_evaluations(status: wire.StatusResponse, shown: set[tuple[int, str]]) -> list[str]:

@@ -18,11 +18,12 @@ DEFAULT_COUNT = 10
 
 @dataclass(frozen=True)
 class Sample:
-    """One recorded answer and where it belongs."""
+    """One recorded answer and where it belongs; `samples` is how many answers each problem got."""
 
     set_name: str
     iteration: int
     completion: StoredCompletion
+    samples: int = 1
 
 
 def samples(
@@ -45,13 +46,14 @@ def samples(
     require_run(folder)
     spec = load_job(folder.job).job.spec
     chosen = _sets(spec, names)
+    several = {one.name: one.samples for one in spec.evaluation.all_sets}
     with RunReader.open(folder) as reader:
         kept = {name: reader.iterations_with_completions(name) for name in chosen}
         iteration = _iteration(reader, spec, wanted, kept)
         found = []
         for name in chosen:
             own = [c for c in reader.completions(iteration, name) if passed is None or c.passed == passed]
-            found += [Sample(name, iteration, completion) for completion in own[:count]]
+            found += [Sample(name, iteration, completion, several[name]) for completion in own[:count]]
     return found
 
 
@@ -109,7 +111,7 @@ def _iteration(reader: RunReader, spec: JobSpec, wanted: Wanted, kept: dict[str,
 def _lines(sample: Sample) -> Iterator[str]:
     completion = sample.completion
     verdict = "passed" if completion.passed else "failed"
-    which = "" if completion.sample == 0 else f", sample {completion.sample}"
+    which = f", sample {completion.sample + 1} of {sample.samples}" if sample.samples > 1 else ""
     why = f": {printable(completion.reason)}" if completion.reason else ""
     yield (
         f"{sample.set_name}, row {completion.row}{which}, after iteration {sample.iteration}: {verdict}, "

@@ -77,7 +77,7 @@ def _model(folder: RunFolder, export: Path | None, journal_hash: str | None) -> 
 def _set_line(name: str, entry: dict[str, Any]) -> str:
     before, after, best = entry["before"], entry["after"], entry.get("best")
     against_base = entry.get("against_base", False)
-    what = "answers better than the base model's " if against_base else ""
+    what = "answers better than the base model's " if against_base and after["accuracy"] is not None else ""
     shown = (
         f"{share_words(after)} {what}after {after['iteration']} iterations "
         f"({after['problems']} held-out problems{sample_words(after)})"

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from dartes.cli.folder import require_run
 from dartes.cli.progress import duration
-from dartes.cli.words import forgotten_words, share_words
+from dartes.cli.words import forgotten_words, sample_words, share_words
 from dartes.errors import ConfigurationError
 from dartes.pod import in_pod
-from dartes.report.evaluations import accuracy_of, best_iteration, change_of, is_holdout
+from dartes.report.evaluations import accuracy_of, best_iteration, change_of, is_holdout, point_of
 from dartes.spec import JobSpec, load_job
 from dartes.state import NoStateError, RunFolder, RunReader
 
@@ -82,7 +82,11 @@ def status_lines(status: dict[str, Any]) -> list[str]:
             f"{status['tokens_per_second']:,.0f} tokens/s, "
             f"{status['last_iteration_seconds']:.1f} s for the last iteration{left}"
         )
-    lines += [f"  {_evaluation_line(entry)}" for entry in status["evaluations"]]
+    newest = {entry["set"]: entry for entry in status["evaluations"]}
+    for entry in status["evaluations"]:
+        lines.append(f"  {_evaluation_line(entry)}")
+        if newest[entry["set"]] is entry:
+            lines.append(f"    {_details(entry)}")
     lines += [f"  {e['time']}  {e['reason']}: {e['text']}" for e in status["events"]]
     return lines
 
@@ -90,24 +94,27 @@ def status_lines(status: dict[str, Any]) -> list[str]:
 def evaluations_of(reader: RunReader, first_set: str | None) -> list[dict[str, Any]]:
     """Every evaluation as a JSON object, by iteration, then set.
 
-    `best` marks those of the iteration that is the best on the job's first set. `change` is what a holdout
-    has changed by since the base model, in points, where it was evaluated on both; null for all others.
+    The newest of each set has all that `point_of` says; the others what is found at once, since there may be
+    many. `best` marks the best one of the job's first set, by which the best iteration is chosen, and no
+    other. `against_base` says that passes are wins over the base model. `change` is what a holdout has
+    changed by since the base model, in points, where it was evaluated on both; null for all others.
     """
     stored = reader.evaluations()
     best = best_iteration(stored, first_set)
     base = {e.set_name: e for e in stored if e.iteration == 0}
+    newest = {e.set_name: e for e in stored}
     entries = []
     for evaluation in stored:
-        point = accuracy_of(evaluation)
         first = base.get(evaluation.set_name)
         compared = is_holdout(evaluation) and first is not None and first is not evaluation
         entries.append(
             {
                 "set": evaluation.set_name,
                 "holdout": is_holdout(evaluation),
-                "best": evaluation.iteration == best,
+                "best": evaluation.set_name == first_set and evaluation.iteration == best,
+                "against_base": bool(evaluation.beside.get("against_base")),
                 "change": change_of(first, evaluation) if compared and first is not None else None,
-                **{key: point[key] for key in ("iteration", "accuracy", "interval95", "problems", "samples")},
+                **(point_of if newest[evaluation.set_name] is evaluation else accuracy_of)(evaluation),
             }
         )
     return entries
@@ -115,10 +122,28 @@ def evaluations_of(reader: RunReader, first_set: str | None) -> list[dict[str, A
 
 def _evaluation_line(entry: dict[str, Any]) -> str:
     kind = " (holdout)" if entry["holdout"] else ""
-    line = f"{entry['set']}{kind}: {share_words(entry)} after iteration {entry['iteration']}"
+    wins = " better than the base model" if entry["against_base"] and entry["accuracy"] is not None else ""
+    line = f"{entry['set']}{kind}: {share_words(entry)}{wins} after iteration {entry['iteration']}"
     if entry["change"] is not None:
         line += f"; forgotten: {forgotten_words(entry['change'])}"
-    return f"{line}  <- best" if entry["best"] and not entry["holdout"] else line
+    return f"{line}  <- best" if entry["best"] else line
+
+
+def _details(entry: dict[str, Any]) -> str:
+    """What else is known of an evaluation, in a few words."""
+    known = [f"{entry['problems']} problems{sample_words(entry)}"]
+    known.append(f"{_percent(entry['truncated_share'])} cut off")
+    if entry["mean_length"] is not None:
+        known.append(f"{entry['mean_length']:.0f} tokens on average")
+    if entry["format_share"] is not None:
+        known.append(f"format {_percent(entry['format_share'])}")
+    if entry["mean_score"] is not None and entry["accuracy"] is not None:
+        known.append(f"mean score {entry['mean_score']:.4g}")
+    return ", ".join(known)
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %"
 
 
 def is_held(folder: RunFolder) -> bool:

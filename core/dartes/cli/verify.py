@@ -13,7 +13,8 @@ from dartes.checkpoint import Checkpoint, SnapshotError, open_checkpoint, read_s
 from dartes.cli.recompute import Retold, retold
 from dartes.cli.status import is_held
 from dartes.cli.verify_files import journal_findings, metrics_findings, summary_findings
-from dartes.data import load_dataset
+from dartes.cli.verify_passes import wrong_passes
+from dartes.data.training import load_evaluation_set
 from dartes.difficulty import DifficultyState
 from dartes.errors import DartesError
 from dartes.evaluation import wrong_wins
@@ -42,6 +43,8 @@ class _Recomputed:
     hashes: list[bytes]
     rows: list[JournalRow] = field(default_factory=list)
     metrics: list[dict[str, Any]] = field(default_factory=list)
+    passes: list[str] = field(default_factory=list)
+    """A sentence for each iteration whose passes are not the scores above its parent's."""
     divergence: str | None = None
 
 
@@ -70,7 +73,7 @@ def _verified(folder: RunFolder, run: Retold, running: bool) -> list[str]:
     evaluations = run.reader.evaluations()
     told = _recompute(run, evaluations)
     count = len(told.rows)
-    findings = [*_job_findings(run), *_data_findings(folder, run), *wrong_wins(evaluations)]
+    findings = [*_job_findings(run), *_data_findings(folder, run), *wrong_wins(evaluations), *told.passes]
     if told.divergence is not None:
         findings.append(f"{told.divergence}; later iterations can't be checked")
     complete = not running and told.divergence is None
@@ -123,6 +126,7 @@ def _recompute(run: Retold, evaluations: Sequence[StoredEvaluation]) -> _Recompu
             iteration = decision.stored.iteration
             scores = [e for e in evaluations if e.iteration == iteration]
             told.metrics.append(metrics_of(decision.stored, decision.batch, decision.scored, scores))
+            told.passes += wrong_passes(run.settings, told.state, decision)
             told.rows.append(decision.row)
             told.hashes.append(decision.row_hash)
     except DivergenceError as error:
@@ -148,7 +152,7 @@ def _data_findings(folder: RunFolder, run: Retold) -> Iterator[str]:
         )
     recorded = run.reader.meta_json("data_digests") or {}
     for held_out in run.spec.evaluation.all_sets:
-        digest = load_dataset(held_out.dataset, folder.path).digest
+        digest = load_evaluation_set(run.spec, held_out.name, folder.path).digest
         if recorded.get(held_out.name, digest) != digest:
             yield (
                 f"evaluation set {held_out.name!r}: digest {digest[:16]}, "

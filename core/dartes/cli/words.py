@@ -6,7 +6,9 @@ from typing import Any
 
 
 def share_words(point: Mapping[str, Any]) -> str:
-    """An accuracy with its 95 % interval, such as `61.2 % [58.1, 64.2]`."""
+    """An accuracy with its 95 % interval, such as `61.2 % [58.1, 64.2]`; else a mean score and why."""
+    if point["accuracy"] is None:
+        return f"mean score {point['mean_score']:.4g} (no base: {point['no_base']})"
     low, high = point["interval95"]
     return f"{100 * point['accuracy']:.1f} % [{100 * low:.1f}, {100 * high:.1f}]"
 
@@ -14,7 +16,7 @@ def share_words(point: Mapping[str, Any]) -> str:
 def sample_words(point: Mapping[str, Any]) -> str:
     """What several samples give together, such as `, pass@8 71.0 %, maj@8 64.0 %`; empty for one."""
     samples = point.get("samples", 1)
-    if samples == 1:
+    if samples == 1 or point["pass_at_k"] is None:
         return ""
     words = f", pass@{samples} {100 * point['pass_at_k'][str(samples)]:.1f} %"
     majority = point["maj_at_k"]
@@ -33,7 +35,9 @@ def printable(text: str, indent: str = "") -> str:
     Line ends and tabs stay; every line begins with `indent`. Control, format, surrogate and unassigned
     characters, and separators of lines that are none to a terminal, become `\\x1b` or `\\u202e`.
     """
-    return "\n".join(indent + "".join(map(_shown, line)) for line in text.split("\n"))
+    return "\n".join(
+        indent + (line if line.isprintable() else "".join(map(_shown, line))) for line in text.split("\n")
+    )
 
 
 def _lost(points: float) -> str:

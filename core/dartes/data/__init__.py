@@ -5,7 +5,7 @@ Knows rows and where they come from; nothing of tasks, prompts or training.
 
 from dartes.data.dataset import Dataset, DatasetDescription, load_dataset
 from dartes.data.errors import DatasetError
-from dartes.data.training import Training, load_training
+from dartes.data.training import Training, load_evaluation_set, load_training
 
 __all__ = [
     "Dataset",
@@ -13,5 +13,6 @@ __all__ = [
     "DatasetError",
     "Training",
     "load_dataset",
+    "load_evaluation_set",
     "load_training",
 ]

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, Final, TypeAlias
 
 from dartes.data.errors import DatasetError
-from dartes.data.json_text import parse_json
+from dartes.data.json_text import parse_json, repeated
 from dartes.data.parts import Placed
 from dartes.tasks.base import JSON
 
@@ -44,7 +44,7 @@ def arrow_module(name: str) -> Any:
     except ImportError as error:
         raise DatasetError(
             f"dataset.source: Parquet and Arrow files need pyarrow, which is not installed ({error}); "
-            "pip install 'dartes[data]'"
+            "pip install '.[data]' in a clone"
         ) from error
 
 
@@ -60,9 +60,10 @@ class ArrowRows:
     def __init__(self, schema: Any, name: str) -> None:
         self._columns: list[_Column] = []
         self.left_out: dict[str, str] = {}
+        twice = repeated(schema.names)
+        if twice is not None:
+            raise DatasetError(f"{name}: column '{twice}' appears twice")
         for field in schema:
-            if schema.names.count(field.name) > 1:
-                raise DatasetError(f"{name}: column '{field.name}' appears twice")
             try:
                 cast = _cast(field.type)
                 convert = None if cast else _converter(field.type)
@@ -93,7 +94,7 @@ class ArrowRows:
     def _values(self, column: _Column, part: Any, name: str, first: int) -> list[JSON]:
         array = part.column(column.name)
         try:
-            values: list[JSON] = (column.cast(array) if column.cast else array).to_pylist()
+            values = _listed(column.cast(array) if column.cast else array)
         except UnicodeDecodeError as error:
             raise DatasetError(
                 f"{name} rows {first} to {first + len(part) - 1}: column '{column.name}' holds text that is "
@@ -105,6 +106,18 @@ class ArrowRows:
             column.convert(value, f"{name} row {first + offset}: column '{column.name}'")
             for offset, value in enumerate(values)
         ]
+
+
+def _listed(array: Any) -> list[JSON]:
+    """The values; one that a dictionary holds once and many rows have is one object."""
+    pa = arrow_module("pyarrow")
+
+    if not pa.types.is_dictionary(array.type):
+        values: list[JSON] = array.to_pylist()
+        return values
+    used = array.indices.drop_null().unique()
+    words = dict(zip(used.to_pylist(), array.dictionary.take(used).to_pylist(), strict=True))
+    return [words.get(index) for index in array.indices.to_pylist()]
 
 
 def rows_per_slice(size: int, count: int) -> int:

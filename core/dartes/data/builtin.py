@@ -27,7 +27,10 @@ class BuiltinSet:
 
 
 def builtin_names() -> tuple[str, ...]:
-    """The names that `builtin://` takes as a data set; `reasoning-gym-NAME` is a name for each NAME there."""
+    """The names that `builtin://` takes as a data set; `reasoning-gym-NAME` is a name for each NAME there.
+
+    A name may be written with `_` for `-`, as libraries write theirs.
+    """
     return (*_sets(), *generated_names())
 
 
@@ -42,9 +45,10 @@ def builtin_rows(name: str, split: str) -> Iterable[Row]:
     if split not in tuple(Split):
         raise DatasetError(f"dataset.split: builtin://{name} has the splits train and test, not '{split}'")
     sets = _sets()
-    if name in sets:
-        return _shuffled(sets[name], Split(split))
-    make = generated(name)
+    known = name.replace("_", "-")
+    if known in sets:
+        return _shuffled(sets[known], Split(split))
+    make = generated(known)
     if make is None:
         there = ", ".join(builtin_names())
         raise DatasetError(f"dataset.source: there is no built-in data set '{name}' (there are: {there})")

@@ -8,7 +8,7 @@ import csv
 from collections.abc import Iterator
 
 from dartes.data.errors import DatasetError
-from dartes.data.json_text import not_utf8
+from dartes.data.json_text import not_utf8, repeated
 from dartes.data.lines import LINE_LIMIT, bounded_lines
 from dartes.data.parts import Part, Placed
 
@@ -44,8 +44,9 @@ def _check_header(header: list[str], name: str) -> None:
     for column in header:
         if not column.strip():
             raise DatasetError(f"{name} line 1: a column has no name; the first line names every column")
-        if header.count(column) > 1:
-            raise DatasetError(f"{name} line 1: column '{column}' appears twice")
+    twice = repeated(header)
+    if twice is not None:
+        raise DatasetError(f"{name} line 1: column '{twice}' appears twice")
 
 
 def _text(line: bytes, place: str) -> str:

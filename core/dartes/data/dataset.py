@@ -19,10 +19,12 @@ from dartes.data.errors import DatasetError
 from dartes.data.hub import HubDataset, one_revision, rows_of_hub
 from dartes.data.lines import rows_of_lines, rows_of_list, rows_of_packed_lines
 from dartes.data.parts import Part, Placed, Reader
+from dartes.data.places import Places
 from dartes.data.row_store import RowWriter
 from dartes.data.selection import Selection
 from dartes.data.storage import LocalStorage, Storage, parts_of
 from dartes.data.tables import rows_of_arrow, rows_of_parquet
+from dartes.errors import ConfigurationError, TransientError
 from dartes.pod_claims import claim_path
 from dartes.spec.source import Scheme, Source, parse_source
 from dartes.tasks.base import Row
@@ -31,6 +33,9 @@ DIGEST_DOMAIN: Final = b"dartes-rows-v1\n"
 
 _ENCODE: Final = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode
 _HUB_DATASETS: Final = "datasets/"
+
+PLAIN_PATH: Final = "dataset"
+"""Where a job has its only data set."""
 
 READERS: Final[Mapping[str, Reader]] = {
     ".jsonl": rows_of_lines,
@@ -74,11 +79,14 @@ class Dataset:
         SHA-256, hex, of the rows as canonical JSON.
     description
         Where they come from, for messages.
+    places
+        Where each row stands in its source, for messages: "train.jsonl line 3".
     """
 
     rows: Sequence[Row]
     digest: str
     description: str
+    places: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,10 +97,12 @@ class _Opened:
     rows: Callable[[], Iterator[Placed]]
 
 
-def load_dataset(description: DatasetDescription, base_dir: Path) -> Dataset:
+def load_dataset(description: DatasetDescription, base_dir: Path, path: str = PLAIN_PATH) -> Dataset:
     """Load the problems that `description` names; relative paths start at `base_dir` (the job file's folder).
 
-    Memory stays bounded however many problems there are: some megabytes, 8 bytes a problem, and 8 more while
+    `path` is where the job's spec has the data set, such as `dataset.mix[0]`; errors begin with it.
+
+    Memory stays bounded however many problems there are: some megabytes, 16 bytes a problem, and 8 more while
     loading where the problems have ids. Larger data sets lie in the temporary folder (TMPDIR).
 
     Raises
@@ -105,15 +115,36 @@ def load_dataset(description: DatasetDescription, base_dir: Path) -> Dataset:
     TransientError
         A hub or bucket cannot be reached.
     """
+    try:
+        return _loaded(description, base_dir)
+    except DatasetError as error:
+        raise DatasetError(_at(path, str(error))) from error
+    except ConfigurationError as error:
+        raise ConfigurationError(_at(path, str(error))) from error
+    except TransientError as error:
+        raise TransientError(_at(path, str(error))) from error
+
+
+def _at(path: str, message: str) -> str:
+    """A message about a data set with the place that the job has it at; that of a plain one says enough."""
+    if path == PLAIN_PATH:
+        return message
+    field = message.removeprefix(f"{PLAIN_PATH}.")
+    return f"spec.{path}: {message}" if field == message else f"spec.{path}.{field}"
+
+
+def _loaded(description: DatasetDescription, base_dir: Path) -> Dataset:
     opened = _opened(description, base_dir)
     selection = _selection(description)
     digest = hashlib.sha256(DIGEST_DOMAIN)
     ids = Ids()
+    places = Places()
     with closing(RowWriter()) as writer:
         for place, row in selection.apply(opened.rows()):
             line = _canonical(row, place)
             digest.update(line)
             writer.append(line)
+            places.append(place)
             if ID_COLUMN in row:
                 ids.add(row)
         if not len(writer):
@@ -121,7 +152,7 @@ def load_dataset(description: DatasetDescription, base_dir: Path) -> Dataset:
         if repeated := ids.repeated():
             refuse_duplicates(repeated, _selection(description).apply(opened.rows()))
         rows = writer.rows()
-    return Dataset(rows, digest.hexdigest(), f"{opened.name} ({len(rows):,} problems)")
+    return Dataset(rows, digest.hexdigest(), f"{opened.name} ({len(rows):,} problems)", places)
 
 
 def _selection(description: DatasetDescription) -> Selection:

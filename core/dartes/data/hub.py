@@ -5,6 +5,7 @@ Data only: the library runs no code of a data set, and none is asked for.
 """
 
 import importlib
+import logging
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -99,7 +100,7 @@ def _library(wanted: HubDataset) -> Any:
     except ImportError as error:
         raise DatasetError(
             f"{wanted.name}: needs the library datasets, which is not installed ({error}); "
-            "pip install 'dartes[data]'"
+            "pip install '.[data]' in a clone"
         ) from error
     if wants_json():
         from huggingface_hub.utils.tqdm import disable_progress_bars
@@ -128,7 +129,7 @@ def _prepared(library: Any, wanted: HubDataset) -> Any:
 
 
 def _built(library: Any, wanted: HubDataset, revision: str | None) -> Any:
-    with _named(library, wanted):
+    with _named(library, wanted), _silenced():
         try:
             builder = library.load_dataset_builder(
                 wanted.path,
@@ -151,6 +152,20 @@ def _built(library: Any, wanted: HubDataset, revision: str | None) -> Any:
 def _configs(library: Any, wanted: HubDataset, revision: str | None) -> list[str]:
     names: Callable[..., list[str]] = library.get_dataset_config_names
     return names(wanted.path, revision=revision, token=os.environ.get(TOKEN_VARIABLE) or None)
+
+
+@contextmanager
+def _silenced() -> Iterator[None]:
+    """Keep the libraries' own lines about retries off standard error; the error says it all once."""
+    loggers = [logging.getLogger(name) for name in ("datasets", "fsspec", "huggingface_hub", "urllib3")]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
 
 
 @contextmanager

@@ -5,6 +5,7 @@ Knows JSON and places ("set.jsonl line 3"), nothing of files or of what the valu
 
 import json
 import math
+from collections.abc import Iterable
 from typing import Final
 
 from dartes.data.errors import DatasetError
@@ -45,6 +46,16 @@ def not_utf8(error: UnicodeDecodeError, place: str) -> DatasetError:
     return DatasetError(f"{place}: not UTF-8 (byte {error.start + 1} is 0x{error.object[error.start]:02x})")
 
 
+def repeated(names: Iterable[str]) -> str | None:
+    """The first name that was there before; None where each is there once."""
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            return name
+        seen.add(name)
+    return None
+
+
 def kind_of(value: JSON) -> str:
     """What a value is, in a person's words: "a list", "text"."""
     if value is None:
@@ -63,9 +74,7 @@ def kind_of(value: JSON) -> str:
 def _unique(pairs: list[tuple[str, JSON]]) -> dict[str, JSON]:
     result = dict(pairs)
     if len(result) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise _InvalidValueError(f"column '{twice}' appears twice")
+        raise _InvalidValueError(f"column '{repeated(name for name, _ in pairs)}' appears twice")
     return result
 
 

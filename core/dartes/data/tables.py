@@ -9,13 +9,17 @@ from contextlib import contextmanager
 from itertools import count, repeat
 from typing import Any, Final
 
-from dartes.data.arrow_values import ArrowRows, arrow_module, rows_per_slice
+from dartes.data.arrow_values import SLICE_BYTES, ArrowRows, arrow_module
 from dartes.data.errors import DatasetError
 from dartes.data.parts import Part, Placed
 
 _FILE_MAGIC: Final = b"ARROW1"
 _BUFFER_BYTES: Final = 2**20
 """What is read ahead of each column of a Parquet file that lies near."""
+
+FIRST_ROWS: Final = 8
+MOST_ROWS: Final = 64
+"""Rows of a Parquet file that are read at a time: so many of a row group at first, so many at most."""
 
 log = logging.getLogger(__name__)
 
@@ -28,22 +32,33 @@ def rows_of_parquet(part: Part) -> Iterator[Placed]:
             # Of a file far away a row group is fetched in few requests, and lies in memory as it is packed.
             near = {"pre_buffer": False, "buffer_size": _BUFFER_BYTES}
             table = parquet.ParquetFile(file, **({} if part.far else near))
-            groups = [table.metadata.row_group(number) for number in range(table.num_row_groups)]
             maker = ArrowRows(table.schema_arrow, part.name)
         say_left_out(maker, part.name)
         first = 1
-        for number, group in enumerate(groups):
+        for number in range(table.num_row_groups):
             place = f"{part.name} row group {number + 1}"
             with damage_named(place):
                 batches = table.iter_batches(
-                    batch_size=rows_per_slice(group.total_byte_size, group.num_rows),
+                    batch_size=FIRST_ROWS,
                     row_groups=[number],
                     columns=maker.names if maker.left_out else None,
                     use_threads=False,
                 )
+            widest = 1
             for batch in _guarded(batches, repeat(place)):
+                # The file's own figures are of repeated texts written once, and say nothing of what is read.
+                widest = max(widest, batch.nbytes // max(1, batch.num_rows))
+                table.reader.set_batch_size(rows_of_next_batch(batch.num_rows, widest))
                 yield from maker.rows(batch, part.name, first)
                 first += batch.num_rows
+
+
+def rows_of_next_batch(rows: int, widest: int) -> int:
+    """How many rows are read after a batch of `rows`, where the widest batch had `widest` bytes a row.
+
+    Twice as many at most, since what comes may be wider than all that came.
+    """
+    return max(1, min(MOST_ROWS, 2 * rows, SLICE_BYTES // widest))
 
 
 def rows_of_arrow(part: Part) -> Iterator[Placed]:
@@ -68,6 +83,9 @@ def say_left_out(maker: ArrowRows, name: str) -> None:
     """Warn about the columns that are not read."""
     if maker.left_out:
         listed = ", ".join(f"{column} ({kind[:60]})" for column, kind in maker.left_out.items())
+        listed = (
+            listed if listed.isprintable() else ascii(listed)
+        )  # names are the file's, and may steer a terminal
         log.warning("%s: columns that are neither text, numbers nor lists are left out: %s", name, listed)
 
 

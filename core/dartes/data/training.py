@@ -1,4 +1,4 @@
-"""Loads the training problems of a job, stage by stage and set by set, under one digest for all of them.
+"""Loads the problems of a job: of training under one digest, stage by stage and set by set; of evaluation.
 
 Coordinator and workers load alike and compare the digest. Knows nothing of tasks, batches or fitness.
 """
@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dartes.data.dataset import Dataset, load_dataset
-from dartes.data.errors import DatasetError
 
 if TYPE_CHECKING:
     from dartes.spec import JobSpec
@@ -44,21 +43,21 @@ def load_training(spec: "JobSpec", base_dir: Path) -> Training:
 
     Raises
     ------
-    DatasetError
+    DatasetError, ConfigurationError, TransientError
         As `load_dataset` does, with the stage or part of the mix named.
     """
-    stages = []
-    for sets in spec.training_stages():
-        loaded = []
-        for one in sets:
-            try:
-                loaded.append(load_dataset(one.dataset, base_dir))
-            except DatasetError as error:
-                if one.path == "dataset":
-                    raise
-                raise DatasetError(f"spec.{one.path}: {error}") from error
-        stages.append(tuple(loaded))
-    return Training(tuple(stages), _digest(stages))
+    stages = tuple(
+        tuple(load_dataset(one.dataset, base_dir, one.path) for one in sets)
+        for sets in spec.training_stages()
+    )
+    return Training(stages, _digest(stages))
+
+
+def load_evaluation_set(spec: "JobSpec", name: str, base_dir: Path) -> Dataset:
+    """Load an evaluation set or holdout of a job, as `load_dataset` does; its errors name the set."""
+    kind = "sets" if any(one.name == name for one in spec.evaluation.sets) else "holdouts"
+    (found,) = (one for one in spec.evaluation.all_sets if one.name == name)
+    return load_dataset(found.dataset, base_dir, f"evaluation.{kind}[{name}].dataset")
 
 
 def _digest(stages: Sequence[Sequence[Dataset]]) -> str:

@@ -119,7 +119,8 @@ def file_system(scheme: Scheme) -> Any:
         return fsspec.filesystem("gs", **options)
     except ImportError as error:
         raise ConfigurationError(
-            f"{scheme.value}:// needs packages that aren't installed ({error}); pip install 'dartes[remote]'"
+            f"{scheme.value}:// needs packages that aren't installed ({error}); "
+            "pip install '.[remote]' in a clone"
         ) from error
 
 

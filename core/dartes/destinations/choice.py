@@ -102,6 +102,7 @@ def recorded_evaluations(folder: RunFolder) -> list[Evaluated]:
             return [
                 Evaluated(e.set_name, e.iteration, int(e.passed.sum()), len(e.passed))
                 for e in reader.evaluations()
+                if "no_base" not in e.beside  # no accuracy: there is no base model to win over
             ]
     except DartesError:
         return _from_summary(folder)
@@ -114,6 +115,7 @@ def _from_summary(folder: RunFolder) -> list[Evaluated]:
             Evaluated(str(name), int(point["iteration"]), int(point["passed"]), int(point["answers"]))
             for name, entry in {**summary["evaluations"], **summary["holdouts"]}.items()
             for point in entry["all"]
+            if "no_base" not in point
         ]
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return []

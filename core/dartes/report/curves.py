@@ -23,7 +23,10 @@ def draw_curves(metrics: Path, summary: dict[str, Any], output: Path) -> None:
     colours = ("#c0392b", "#1f7a4d", "#7d3c98", "#b9770e")
     sets, holdouts = summary["evaluations"], summary.get("holdouts", {})
     for position, (name, entry) in enumerate({**sets, **holdouts}.items()):
-        points = entry["all"]
+        # A set without a base model to win over has no accuracy to draw.
+        points = [point for point in entry["all"] if point["accuracy"] is not None]
+        if not points:
+            continue
         at = [p["iteration"] for p in points]
         values = [p["accuracy"] for p in points]
         spread = [

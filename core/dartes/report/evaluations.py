@@ -26,13 +26,16 @@ def point_of(evaluation: StoredEvaluation) -> dict[str, Any]:
     `accuracy` is pass@1, the mean over problems and samples (mean@K), with its 95 % interval; `passed` of
     `answers` passed. `pass_at_k` is by k; `maj_at_k` is null where answers have no keys to vote with.
     `mean_length` is in tokens; it, `format_share` and `mean_score` are null where they were not recorded.
+    Where passes are wins over a base model and there is none, all shares of passes are null, and `no_base`
+    says why.
     """
     passed = by_problem(evaluation)
-    majority = _majority(evaluation, passed)
+    majority = None if lacks_base(evaluation) else _majority(evaluation, passed)
+    shares = {str(k): float(pass_at_k(passed, k).mean()) for k in sample_counts(evaluation.samples)}
     beside = evaluation.beside
     return {
         **accuracy_of(evaluation),
-        "pass_at_k": {str(k): float(pass_at_k(passed, k).mean()) for k in sample_counts(evaluation.samples)},
+        "pass_at_k": None if lacks_base(evaluation) else shares,
         "maj_at_k": None if majority is None else float(majority.mean()),
         "maj_interval95": None if majority is None else list(mean_interval(majority.astype(np.float64))),
         "truncated_share": float(evaluation.truncated.mean()),
@@ -43,9 +46,9 @@ def point_of(evaluation: StoredEvaluation) -> dict[str, Any]:
 
 
 def accuracy_of(evaluation: StoredEvaluation) -> dict[str, Any]:
-    """The part of a point that is found at once: accuracy and what it is of."""
+    """The part of a point that is found at once: accuracy and what it is of, else the mean score and why."""
     rates = by_problem(evaluation).mean(axis=1)
-    return {
+    found: dict[str, Any] = {
         "iteration": evaluation.iteration,
         "accuracy": evaluation.accuracy,
         "passed": int(evaluation.passed.sum()),
@@ -54,6 +57,15 @@ def accuracy_of(evaluation: StoredEvaluation) -> dict[str, Any]:
         "answers": len(evaluation.passed),
         "interval95": list(mean_interval(rates, evaluation.samples)),
     }
+    if lacks_base(evaluation):
+        found |= dict.fromkeys(("accuracy", "passed", "interval95"))
+        found |= {name: evaluation.beside.get(name) for name in ("mean_score", "no_base")}
+    return found
+
+
+def lacks_base(evaluation: StoredEvaluation) -> bool:
+    """Whether passes are wins over the base model and there is none: only the mean score says something."""
+    return "no_base" in evaluation.beside
 
 
 def by_problem(evaluation: StoredEvaluation) -> NDArray[np.bool_]:
@@ -62,8 +74,11 @@ def by_problem(evaluation: StoredEvaluation) -> NDArray[np.bool_]:
 
 
 def best_iteration(evaluations: Iterable[StoredEvaluation], first_set: str | None) -> int | None:
-    """The iteration with the highest accuracy on `first_set`, of equals the earliest; None without any."""
-    known = [(-e.accuracy, e.iteration) for e in evaluations if e.set_name == first_set]
+    """The iteration with the highest accuracy on `first_set`, of equals the earliest; None without any.
+
+    Evaluations that lack a base model to win over have no accuracy.
+    """
+    known = [(-e.accuracy, e.iteration) for e in evaluations if e.set_name == first_set and not lacks_base(e)]
     return min(known)[1] if known else None
 
 
@@ -94,7 +109,7 @@ def is_holdout(evaluation: StoredEvaluation) -> bool:
 
 def change_of(base: StoredEvaluation, later: StoredEvaluation) -> dict[str, Any] | None:
     """Change in points with its 95 % interval; None where the sets are not of the same problems."""
-    if (base.problems, base.samples) != (later.problems, later.samples):
+    if lacks_base(later) or (base.problems, base.samples) != (later.problems, later.samples):
         return None
     before, after = by_problem(base).mean(axis=1), by_problem(later).mean(axis=1)
     low, high = change_interval(before, after, base.samples)

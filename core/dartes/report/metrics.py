@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from dartes.difficulty import Batch, Scored, sign_flip_share
+from dartes.report.evaluations import lacks_base
 from dartes.state import StoredEvaluation, StoredIteration
 
 
@@ -18,7 +19,8 @@ def metrics_of(
     """The metrics of one iteration as a JSON object.
 
     `evaluations` are those of the weights that this iteration's members were made from. Seconds by part are
-    sums over workers; `seconds` is the wall clock of the iteration.
+    sums over workers; `seconds` is the wall clock of the iteration. A set without a base model to win over
+    has no accuracy, and is left out.
     """
     beside = stored.beside
     seconds = float(beside["seconds"])
@@ -48,7 +50,7 @@ def metrics_of(
     }
     if stored.parent_passed is not None:
         line["parent_pass_rate"] = float(np.mean(stored.parent_passed))
-    line["evaluations"] = {e.set_name: e.accuracy for e in evaluations}
+    line["evaluations"] = {e.set_name: e.accuracy for e in evaluations if not lacks_base(e)}
     for name in (
         "seconds_by_part",
         "wire_bytes",

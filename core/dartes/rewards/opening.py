@@ -4,6 +4,7 @@ A kind of grader is an entry point of group `dartes.graders`; a task's class nam
 module knows none of them.
 """
 
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import Protocol, TypeAlias
 
 from dartes.errors import ConfigurationError
-from dartes.tasks.base import Grade, Row, TaskDescription
+from dartes.tasks.base import Grade, Row, Task, TaskDescription
 from dartes.tasks.registry import task_named
 
 GRADER_GROUP = "dartes.graders"
@@ -42,6 +43,8 @@ class GraderContext:
         Grader processes that may work side by side.
     on_trouble
         Told why grading cannot go on for now (a service that is down), and "" when it goes on.
+    closing
+        Set when the process is about to end: who waits for a service gives up, with a DrainedError.
     """
 
     base_dir: Path = Path()
@@ -49,6 +52,7 @@ class GraderContext:
     seconds_per_answer: float = SECONDS_PER_ANSWER
     processes: int = 1
     on_trouble: Callable[[str], None] = field(default=_no_trouble)
+    closing: threading.Event = field(default_factory=threading.Event, compare=False)
 
 
 class Grader(Protocol):
@@ -71,6 +75,11 @@ OpenGrader: TypeAlias = Callable[[TaskDescription, GraderContext], Grader]
 """What an entry point of group `dartes.graders` names."""
 
 
+def grader_name(task: Task | type[Task]) -> str:
+    """The entry point that grades a task's answers."""
+    return str(getattr(task, "grader", DEFAULT_GRADER))
+
+
 def open_grader(task: TaskDescription, context: GraderContext) -> Grader:
     """The grader of a job's task.
 
@@ -79,7 +88,7 @@ def open_grader(task: TaskDescription, context: GraderContext) -> Grader:
     ConfigurationError
         Unknown task or grader, or settings that its grader does not have.
     """
-    name = getattr(task_named(task.kind), "grader", DEFAULT_GRADER)
+    name = grader_name(task_named(task.kind))
     found = tuple(entry_points(group=GRADER_GROUP, name=name))
     if not found:
         there = ", ".join(sorted({point.name for point in entry_points(group=GRADER_GROUP)}))

@@ -15,15 +15,18 @@ from typing import Self
 
 from dartes.rewards.opening import GraderContext
 from dartes.rewards.process import GraderLostError, GraderProcess, GraderStartError
-from dartes.rewards.protocol import GradeRequest
+from dartes.rewards.protocol import PAIR_LIMIT, GradeRequest, encoded
 from dartes.tasks.base import Grade, Row, TaskDescription, TaskSettings
 from dartes.tasks.registry import task_address
 
 ANSWER_LIMIT = 65_536
 """Characters of an answer that are graded; what follows is cut off before the answer is sent."""
 
-CHUNK_CHARACTERS = 4 * 1024 * 1024
-"""Answers are sent in requests of about this size at most, so that neither side holds a huge one."""
+CHUNK_BYTES = 4 * 1024 * 1024
+"""Answers are sent with their rows in requests of this size, so that neither side holds a huge one.
+
+A row that is larger by itself has a request of its own.
+"""
 
 START_ATTEMPTS = 3
 
@@ -92,8 +95,8 @@ class GradingPool:
     def grade(self, rows: Sequence[Row], completions: Sequence[str]) -> list[Grade]:
         """Grade `completions[i]`, an answer to `rows[i]`; one grade each, in order.
 
-        An answer that could not be graded fails, with the reason "timed out" or "grader died (how)". Raises
-        `GraderStartError` where no grader process can be started at all.
+        An answer that could not be graded fails, with the reason "timed out", "grader died (how)" or that its
+        problem is too large. Raises `GraderStartError` where no grader process can be started at all.
         """
         if len(rows) != len(completions):
             raise ValueError(f"{len(rows)} rows for {len(completions)} answers")
@@ -109,9 +112,13 @@ class GradingPool:
         grades: list[Grade] = []
         careful = False
         while len(grades) < len(rows):
+            request = next_request(rows, completions, len(grades), self._seconds, careful)
+            if not request.rows:
+                grades.append(Grade.of(f"its problem has more than the {PAIR_LIMIT:,} bytes that are graded"))
+                continue
             grader = self._ready_grader(which)
             try:
-                grader.grade(self._next_request(rows, completions, len(grades), careful), grades.append)
+                grader.grade(request, grades.append)
             except GraderLostError as lost:
                 if careful:
                     grades.append(Grade.of(str(lost)))
@@ -132,21 +139,26 @@ class GradingPool:
                     ) from lost
         return self._graders[which]
 
-    def _next_request(
-        self, rows: Sequence[Row], completions: Sequence[str], start: int, careful: bool
-    ) -> GradeRequest:
-        answers = []
-        size = 0
-        for completion in completions[start:]:
-            answers.append(completion[:ANSWER_LIMIT])
-            size += len(answers[-1])
-            if size >= CHUNK_CHARACTERS:
-                break
-        return GradeRequest(rows[start : start + len(answers)], answers, self._seconds, careful)
-
     def _start(self) -> GraderProcess:
         return GraderProcess(self._address, self._settings, self._clock)
 
     def _restart(self, which: int) -> None:
         self._graders[which].close()
         self._graders[which] = self._start()
+
+
+def next_request(
+    rows: Sequence[Row], completions: Sequence[str], start: int, seconds: float, careful: bool
+) -> GradeRequest:
+    """The answers from `start` on, with their rows; none where the first is too large for any request."""
+    asked: list[str] = []
+    answers: list[str] = []
+    size = 0
+    for position in range(start, len(rows)):
+        row, answer = encoded(rows[position]), encoded(completions[position][:ANSWER_LIMIT])
+        size += len(row) + len(answer) + 2  # the commas
+        if size > (CHUNK_BYTES if asked else PAIR_LIMIT):
+            break
+        asked.append(row)
+        answers.append(answer)
+    return GradeRequest(asked, answers, seconds, careful)

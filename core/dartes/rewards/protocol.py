@@ -16,12 +16,16 @@ from dartes.tasks.base import JSON, Grade, Row
 FRAME_LIMIT = 64 * 1024 * 1024
 """Bytes of the largest request."""
 
+PAIR_LIMIT = FRAME_LIMIT - 1024
+"""Bytes of a row and its answer, encoded, that always fit into a request of their own."""
+
 REASON_LIMIT = 300
 """Bytes of the longest reason in a reply."""
 
 READY = b"dartes-grader-2\n"
 """What a grader process sends once, when it has loaded its task."""
 
+_ENCODE = json.JSONEncoder(separators=(",", ":")).encode
 _LENGTH = struct.Struct(">I")
 ANSWER_LIMIT = 256
 """Bytes of the longest answer in a reply; a longer one is replaced by its digest."""
@@ -35,21 +39,35 @@ class ProtocolError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class GradeRequest:
-    """Answers to grade in their order; `flush_each` asks for a reply as soon as there is one."""
+    """Answers to grade in their order, with their rows; all as `encoded` gives them.
 
-    rows: Sequence[Row]
+    `flush_each` asks for a reply as soon as there is one.
+    """
+
+    rows: Sequence[str]
     completions: Sequence[str]
     seconds_per_answer: float
     flush_each: bool
 
     def encode(self) -> bytes:
         """The frame of this request."""
-        return frame([self.seconds_per_answer, self.flush_each, list(self.rows), list(self.completions)])
+        rows, completions = ",".join(self.rows), ",".join(self.completions)
+        head = f"{encoded(self.seconds_per_answer)},{encoded(self.flush_each)}"
+        return _framed(f"[{head},[{rows}],[{completions}]]")
+
+
+def encoded(value: "JSON | Row") -> str:
+    """A value as JSON in ASCII; lone surrogates stay escaped, so any Python string can be sent."""
+    return _ENCODE(value)
 
 
 def frame(value: JSON) -> bytes:
-    """A JSON value behind its length; lone surrogates stay escaped, so any Python string can be sent."""
-    body = json.dumps(value, separators=(",", ":")).encode("ascii")
+    """A JSON value behind its length."""
+    return _framed(encoded(value))
+
+
+def _framed(text: str) -> bytes:
+    body = text.encode("ascii")
     if len(body) > FRAME_LIMIT:
         raise ProtocolError(f"a request of {len(body):,} bytes; {FRAME_LIMIT:,} are allowed")
     return _LENGTH.pack(len(body)) + body

@@ -1,19 +1,25 @@
 """The grader `python`: scores by the user's own function, a batch at a time, in a process of its own.
 
-A function that hangs or takes its process along is tried once more; what it does wrong otherwise ends the
-job with its words, since a made-up score would train on nothing. The function is trusted, answers are not:
-it gets them as text, and what it does with them is the user's.
+A function that hangs or takes its process along is tried once more, then answer by answer to name the one
+that it is lost in; what it does wrong otherwise ends the job with its words, since a made-up score would
+train on nothing. The function is trusted, answers are not: it gets them as text, and what it does with them
+is the user's.
 """
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from dartes.errors import ConfigurationError
 from dartes.rewards.opening import GraderContext
 from dartes.rewards.python_function_process import FunctionLostError, FunctionProcess
-from dartes.rewards.python_function_source import FunctionPlace, find_function, reward_digest
+from dartes.rewards.python_function_source import (
+    FunctionPlace,
+    file_digest,
+    find_function,
+    reward_digest,
+)
 from dartes.tasks.base import JSON, Grade, Prompt, Row, TaskDescription
 from dartes.tasks.python import TIMEOUT_OPTION, PythonFunctionTask
 
@@ -25,6 +31,8 @@ OWN_NAMES: Final = ("prompt", "prompts", "completion", "completions", "completio
 """Columns that are not passed: their names are those of the function's own arguments, as with TRL."""
 
 ATTEMPTS = 2
+SHOWN: Final = 60
+"""Characters of an answer and of its prompt that an error message shows."""
 
 
 def open_python_grader(task: TaskDescription, context: GraderContext) -> "PythonFunctionGrader":
@@ -53,6 +61,7 @@ class PythonFunctionGrader:
         self._place = place
         self._clock = clock
         self._process: FunctionProcess | None = None
+        self._digest = file_digest(place)
         self._attempt(lambda _: None)
 
     def grade(self, rows: Sequence[Row], completions: Sequence[str]) -> list[Grade]:
@@ -62,8 +71,19 @@ class PythonFunctionGrader:
         if not rows:
             return []
         request = request_for([self._task.prompt(row) for row in rows], rows, completions)
-        scores = self._attempt(lambda process: process.call(request, self._task.timeout_seconds))
+        scores = self._attempt(
+            lambda process: process.call(request, self._task.timeout_seconds),
+            lambda: self._culprit(rows, completions),
+        )
         return [self._task.grade_of(score) for score in scores or ()]
+
+    def check(self, columns: Iterable[str]) -> None:
+        """Raise ConfigurationError where the function asks for a column that is not among these.
+
+        The function is not called.
+        """
+        offered = [name for name in columns if name not in OWN_NAMES]
+        self._attempt(lambda process: process.check(offered))
 
     def close(self) -> None:
         """End the function's process; may be called twice."""
@@ -71,7 +91,11 @@ class PythonFunctionGrader:
             self._process.close()
             self._process = None
 
-    def _attempt(self, use: Callable[[FunctionProcess], list[float] | None]) -> list[float] | None:
+    def _attempt(
+        self,
+        use: Callable[[FunctionProcess], list[float] | None],
+        about_the_loss: Callable[[], str] = lambda: "",
+    ) -> list[float] | None:
         """Use the process, and once more a fresh one where it is lost meanwhile."""
         for attempt in range(1, ATTEMPTS + 1):
             try:
@@ -79,15 +103,50 @@ class PythonFunctionGrader:
             except FunctionLostError as lost:
                 self.close()
                 if attempt == ATTEMPTS:
+                    said = f"{lost}, {ATTEMPTS} times in a row{about_the_loss()}"
                     raise ConfigurationError(
-                        f"task.python: {self._place.name} {lost}, {ATTEMPTS} times in a row; make it finish, "
-                        f"or raise task.options.{TIMEOUT_OPTION}"
+                        f"task.python: {self._place.name} {said}; make it finish, or raise "
+                        f"task.options.{TIMEOUT_OPTION}"
                     ) from lost
                 log.warning("task.python: %s %s; calling it once more", self._place.name, lost)
         raise AssertionError("unreachable")
 
+    def _culprit(self, rows: Sequence[Row], completions: Sequence[str]) -> str:
+        """Which answer of a batch the function is lost in by itself, in words; empty where none is found.
+
+        Each is tried alone with the time of a batch, until they have taken as long together.
+        """
+        end = self._clock() + self._task.timeout_seconds
+        for row, completion in zip(rows, completions, strict=True):
+            if self._clock() > end:
+                return ""
+            prompt = self._task.prompt(row)
+            try:
+                process = self._ready()
+            except FunctionLostError:  # in its import, which no answer is to blame for
+                self.close()
+                return ""
+            try:
+                process.call(request_for([prompt], [row], [completion]), self._task.timeout_seconds)
+            except FunctionLostError:
+                self.close()
+                asked = prompt if isinstance(prompt, str) else prompt[-1].content
+                return (
+                    f"; it is lost in the answer {completion[:SHOWN]!a} alone, of {len(completion):,} "
+                    f"characters, to {asked[:SHOWN]!a}"
+                )
+            except ConfigurationError:
+                return ""  # it is not made for one answer; the batch is what counts
+        return ""
+
     def _ready(self) -> FunctionProcess:
         if self._process is None:
+            if file_digest(self._place) != self._digest:
+                raise ConfigurationError(
+                    f"task.python: {self._place.file} has changed since this run's workers began, and all of "
+                    "them have to score alike. Let it be as it was, or stop the run and start it again to go "
+                    "on with the new one"
+                )
             self._process = FunctionProcess(self._place, self._clock)
             self._process.load()
         return self._process

@@ -60,7 +60,11 @@ def main() -> None:
     while True:
         request = waiting.get()
         try:
-            reply: dict[str, Any] = {"scores": call(function, place["file"], **request)}
+            reply: dict[str, Any] = {"ready": True}
+            if "completions" in request:
+                reply = {"scores": call(function, place["file"], **request)}
+            else:  # asked only whether it can be called with these columns
+                arguments_for(function, dict.fromkeys((*request["columns"], "prompts", "completions")))
         except RewardFunctionError as error:
             reply = {"error": str(error)}
         sys.stdout.flush()

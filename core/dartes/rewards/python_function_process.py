@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from dartes.errors import ConfigurationError
@@ -76,6 +76,10 @@ class FunctionProcess:
             LOAD_SECONDS,
             "was being imported",
         )
+
+    def check(self, columns: Sequence[str]) -> None:
+        """Have it look whether the function can be called with these columns. Raises as `load` does."""
+        self._ask({"columns": list(columns)}, LOAD_SECONDS, "was being looked at")
 
     def call(self, request: Mapping[str, JSON], seconds: float) -> list[float]:
         """The scores of a batch, one finite number per answer. Raises as `load` does."""

@@ -82,7 +82,14 @@ def reward_digest(task: TaskDescription, base_dir: Path) -> str | None:
     """
     if str(task.kind).lower() != PythonFunctionTask.name:
         return None
-    place = find_function(task.python, base_dir)
+    return file_digest(find_function(task.python, base_dir))
+
+
+def file_digest(place: FunctionPlace) -> str | None:
+    """SHA-256 (hex) of a function's file as it is now; None where it is compiled into Python.
+
+    Raises ConfigurationError where it can't be read.
+    """
     if place.file is None:
         return None
     try:

@@ -9,12 +9,11 @@ answered by 200 and `{"scores": [number, ...]}`, one finite number per input, in
 
 import json
 import logging
-import math
 import time
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from dartes.errors import ConfigurationError
+from dartes.errors import ConfigurationError, DrainedError
 from dartes.rewards.service_http import Exchange, RefusedByServiceError, ServiceError, post_json
 from dartes.rewards.trouble import REWARDS_UNAVAILABLE
 from dartes.tasks.base import Prompt
@@ -61,7 +60,7 @@ class ServiceScorer:
     on_trouble
         Told why nothing goes on, and "" when it does again; the text changes only when there is news.
     sleep
-        How to let some seconds pass.
+        How to let some seconds pass; true where the waiting is to end for good.
     exchange
         Makes one request.
     """
@@ -116,7 +115,8 @@ class ServiceScorer:
                         "has never answered otherwise; correct the address, or what serves it"
                     ) from error
                 self._tell(error, tries)
-                self._sleep(wait)
+                if self._sleep(wait):
+                    raise DrainedError(f"stopped while reward service {self._url} was waited for") from error
                 wait = min(LONGEST_WAIT_SECONDS, 2 * wait)
                 continue
             self._has_answered = True
@@ -160,6 +160,6 @@ def read_scores(body: bytes, count: int) -> list[float]:
     for value in scores:
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise ServiceError(f"it gave the score {json.dumps(value)[:40]}, which is no number")
-        if not (math.isfinite(value) and abs(value) <= LARGEST_SCORE):
+        if not abs(value) <= LARGEST_SCORE:  # also false for NaN; a whole number may be too long for a float
             raise ServiceError(f"it gave the score {str(value)[:20]}, which is no finite number")
     return [float(value) for value in scores]

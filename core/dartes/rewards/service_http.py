@@ -124,7 +124,9 @@ def _check_status(status: int, location: str | None) -> None:
     words = http.HTTPStatus(status).phrase if status in list(http.HTTPStatus) else "unknown"
     said = f"it answers {status} {words}"
     if 300 <= status < 400:
-        raise RefusedByServiceError(f"{said} to {str(location)[:200]}, which is not followed")
+        where = str(location)[:200]  # whatever the service likes; it ends up on a terminal
+        where = where if where.isprintable() else ascii(where)
+        raise RefusedByServiceError(f"{said} to {where}, which is not followed")
     if 400 <= status < 500 and status not in HEALING:
         raise RefusedByServiceError(said)
     raise ServiceError(said)

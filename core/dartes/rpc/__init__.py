@@ -1,3 +1,3 @@
 """Channels, credentials and small encodings of the wire. It knows nothing of what the messages decide."""
 
-PROTOCOL_VERSION = 1
+PROTOCOL_VERSION = 2

@@ -3,11 +3,15 @@
 Reads paths of this interpreter; decides nothing about who may run.
 """
 
+import contextlib
+import fcntl
 import os
 import secrets
 import stat
 import sys
 import sysconfig
+import tempfile
+import time
 from pathlib import Path
 
 from dartes.sandbox import landlock, linux
@@ -26,6 +30,10 @@ SYSTEM_LIBRARIES = (
 )
 VIEW_TEMP = "/tmp"
 """The temporary folder inside the view."""
+
+SCRATCH_PREFIX = "dartes-sandbox-"
+STALE_SECONDS = 60.0
+"""Age from which on a scratch folder that nobody holds has no owner; a younger one may have one soon."""
 
 _FOR_OTHERS = 0o005
 
@@ -75,6 +83,27 @@ def mount_temporary(disk_mib: int, files: int) -> None:
 def unmount_temporary() -> None:
     """Take it away, with all that it holds."""
     linux.unmount(VIEW_TEMP)
+
+
+def make_scratch(folder: str | None) -> tuple[str, int]:
+    """A scratch folder and the descriptor that holds it: `remove_stale` spares it until that is closed."""
+    path = tempfile.mkdtemp(prefix=SCRATCH_PREFIX, dir=folder)
+    held = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    fcntl.flock(held, fcntl.LOCK_EX)
+    return path, held
+
+
+def remove_stale(folder: str | None) -> None:
+    """Remove the empty scratch folders of owners that were killed; leaves what it can't remove."""
+    for path in Path(folder or tempfile.gettempdir()).glob(f"{SCRATCH_PREFIX}*"):
+        with contextlib.suppress(OSError):
+            found = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            try:
+                fcntl.flock(found, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if time.time() - os.fstat(found).st_mtime > STALE_SECONDS:
+                    path.rmdir()
+            finally:
+                os.close(found)
 
 
 def used(folder: str, most_files: int) -> tuple[int, int]:

@@ -67,7 +67,7 @@ class ZygoteProcess:
     ) -> None:
         self._clock = clock
         self._buffer = bytearray()
-        self._scratch = tempfile.mkdtemp(prefix="dartes-sandbox-", dir=folder)
+        self._scratch, self._held = files.make_scratch(folder)
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `close`
         # Isolated like `python -I`, but with a fixed hash seed, so that a set is walked alike in every run.
         self._process = subprocess.Popen(
@@ -137,8 +137,11 @@ class ZygoteProcess:
         for file in (self._process.stdin, self._process.stdout, self._stderr):
             if file is not None:
                 file.close()
-        with contextlib.suppress(FileNotFoundError):
-            files.remove(self._scratch)
+        if self._held >= 0:
+            with contextlib.suppress(FileNotFoundError):
+                files.remove(self._scratch)
+            os.close(self._held)
+            self._held = -1
 
     def _receive(self, deadline: float) -> dict[str, Any]:
         needed = frames.HEADER.size
@@ -192,7 +195,8 @@ class ZygoteProcess:
 
 def _payloads(run: ScriptRun | CheckedRun) -> list[bytes]:
     if isinstance(run, ScriptRun):
-        return [text.encode("utf-8", "surrogatepass") for text in (run.program, run.stdin)]
+        sources = [source for source in (run.before, run.program) if source]
+        return [frames.plain(sources), run.stdin.encode("utf-8", "surrogatepass")]
     job = {
         "before": list(run.before),
         "names": dict(run.names),

@@ -25,13 +25,14 @@ METHOD_MARK = "()"
 _NAME = "answer"
 
 
-def run_script(source: str) -> int:
-    """Execute a program as `python FILE` would; the exit status."""
+def run_script(sources: Sequence[str]) -> int:
+    """Execute a program's sources in one namespace as `python FILE` would; the exit status."""
     _standard_streams()
     code = 0
     try:
         namespace = _main_namespace("__main__")
-        exec(_compiled(source), namespace)
+        for source in sources:
+            exec(_compiled(source), namespace)
     except SystemExit as leaving:
         code = _exit_status(leaving)
     except BaseException:  # noqa: BLE001 - the outermost frame of this process: a traceback and status 1

@@ -50,7 +50,7 @@ def run_script(zygote: Zygote, how: confine.Confinement, payloads: Sequence[int]
     error, error_end = os.pipe()
 
     def body() -> int:
-        return program.run_script(_text(5))
+        return program.run_script(json.loads(_text(5)))
 
     try:
         child, told = _fork(how, {0: stdin, 1: out_end, 2: error_end, 5: source}, body)

@@ -51,22 +51,26 @@ class Limits:
 
     @property
     def wall_seconds(self) -> float:
-        """Wall time of a run that waits. One that still computes then, on a busy machine, has more."""
+        """Wall time of a run that waits. One that computes, on a busy machine, has more."""
         return 2.0 * self.seconds + 1.0
 
     @property
     def longest_seconds(self) -> float:
         """Wall time of any run."""
-        return 10.0 * self.wall_seconds
+        return 5.0 * self.wall_seconds
 
 
 @dataclass(frozen=True, slots=True)
 class ScriptRun:
-    """A program run as `__main__` with `stdin`; its output is what counts."""
+    """A program run as `__main__` with `stdin`; its output is what counts.
+
+    `before` runs in the same namespace first, as a source of its own.
+    """
 
     program: str
     stdin: str = ""
     limits: Limits = field(default_factory=Limits)
+    before: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Self, TypeVar
 
 from dartes.errors import ConfigurationError
+from dartes.sandbox import files
 from dartes.sandbox.levels import Levels
 from dartes.sandbox.process import Means, NoProcessError, RefusedError, ZygoteLostError, ZygoteProcess
 from dartes.sandbox.runs import CheckedRun, Ending, RunResult, SandboxStartError, ScriptRun
@@ -56,6 +57,7 @@ class Sandbox:
         self._zygotes: list[ZygoteProcess] = []
         self._threads = ThreadPoolExecutor(processes, "sandbox")
         self._free: SimpleQueue[int] = SimpleQueue()
+        files.remove_stale(folder)
         for number in range(processes):
             self._zygotes.append(self._start())
             self._free.put(number)

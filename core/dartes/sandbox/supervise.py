@@ -15,7 +15,9 @@ from dartes.sandbox.runs import Ending
 
 TICK_SECONDS = 0.05
 _LONGER_SECONDS = 0.5
-_COMPUTES_SECONDS = 0.005
+_COMPUTING_SHARE = 0.2
+"""Of a processor since its start: a run that has used less waits, or stands among five as busy as itself."""
+
 _READ_BYTES = 65_536
 _TAIL_BYTES = 4096
 
@@ -74,7 +76,7 @@ class Watched:
     cpu_seconds
         Processor time after which the kernel ends each process.
     wall_seconds
-        Time after which a run ends that does not compute.
+        Time after which a run ends that computes too little (see `_Clock`).
     longest_seconds
         Time after which any run ends.
     parent
@@ -127,7 +129,7 @@ def _wait(watched: Watched) -> Ending:
     for descriptor in captures:
         poll.register(descriptor, select.POLLIN)
     now = time.monotonic()
-    clock = _Clock(now + watched.wall_seconds, now + watched.longest_seconds)
+    clock = _Clock(now, now + watched.wall_seconds, now + watched.longest_seconds)
     look_again = now + TICK_SECONDS
     try:
         while True:
@@ -156,22 +158,21 @@ class _Clock:
     """When a run's time is up: at its deadline, put off while it computes, at the latest at the last one.
 
     A run that computes has a limit of its own, processor time, which does not depend on what else the machine
-    has to do. The wall clock is for those that wait.
+    has to do. The wall clock is for those that wait, also for those that compute a little in between: what
+    counts is the share of a processor that a run has used since its start.
     """
 
-    def __init__(self, deadline: float, last: float) -> None:
+    def __init__(self, start: float, deadline: float, last: float) -> None:
         self.deadline = deadline
+        self._start = start
         self._last = last
-        self._computed = -1.0
 
     def is_up(self, now: float, computed: Callable[[], float]) -> bool:
         """Whether time is up; puts the deadline off where it has come and the run still computes."""
         if now < self.deadline:
             return False
-        seconds = computed()
-        if now >= self._last or 0 <= seconds - self._computed < _COMPUTES_SECONDS:
+        if now >= self._last or computed() < _COMPUTING_SHARE * (now - self._start):
             return True
-        self._computed = seconds
         self.deadline = min(self._last, now + _LONGER_SECONDS)
         return False
 

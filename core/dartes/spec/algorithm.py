@@ -26,8 +26,10 @@ _DECIDING_PARTS = ("generation", "es", "dart")
 _DECIDING_DATASET = ("config", "split", "maxProblems", "columns", "filters")
 # Of stages and parts of a mix too.
 _DECIDING_SHARE = ("iterations", "epochs", "weight")
-# The reward function in a ConfigMap is compared by its digest, wherever it is kept.
+# Reward functions and models are compared by their digests, wherever they are kept; what a service answers is
+# its owner's business, under whatever address.
 _PLACES_OF_TASK = ("python.configMap.name", "python.configMap.key")
+_PLACES_OF_OPTIONS = ("rewardModel", "costModel", "rewardService", "costService")
 _PLACEMENT = (
     ("workers.replicas", "the number of workers changes no answer on one kind of device"),
     ("es.slicesPerMember", "slices change no answer on one kind of device"),
@@ -93,6 +95,9 @@ def _task_fields(task: TaskSpec, prefix: str) -> dict[str, JsonValue]:
     fields[f"{prefix}.auxiliaryWeight"] = rules.auxiliary_weight
     for place in _PLACES_OF_TASK:
         fields.pop(f"{prefix}.{place}", None)
+    options = {name: value for name, value in task.options.items() if name not in _PLACES_OF_OPTIONS}
+    if len(options) < len(task.options):
+        fields[f"{prefix}.options"] = dict(options)
     return fields
 
 

@@ -144,17 +144,18 @@ def _int_or_string(value: Any) -> int | str:
     return value
 
 
-IntOrString = Annotated[
-    int | str,
-    PlainValidator(_int_or_string),
-    WithJsonSchema(
-        {
-            "anyOf": [{"type": "integer"}, {"type": "string", "maxLength": 256}],
-            "x-kubernetes-int-or-string": True,
-        }
-    ),
-]
+_INT_OR_STRING = WithJsonSchema(
+    {
+        "anyOf": [{"type": "integer"}, {"type": "string", "maxLength": 256}],
+        "x-kubernetes-int-or-string": True,
+    }
+)
+
+IntOrString = Annotated[int | str, PlainValidator(_int_or_string), _INT_OR_STRING]
 """The one union that a CRD can express."""
+
+IntAsText = Annotated[str, PlainValidator(lambda value: str(_int_or_string(value))), _INT_OR_STRING]
+"""An integer or a text, kept as a text."""
 
 _QUANTITY = r"^\+?([0-9]+(\.[0-9]*)?|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]+)?$"
 

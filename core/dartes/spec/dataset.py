@@ -5,14 +5,23 @@ from typing import Annotated
 
 from pydantic import Field, Strict
 
-from dartes.spec.base import Integer, Real, Refusal, SecretReference, SpecModel, Text, about, exactly_one
+from dartes.spec.base import (
+    IntAsText,
+    Integer,
+    Real,
+    Refusal,
+    SecretReference,
+    SpecModel,
+    Text,
+    about,
+    exactly_one,
+)
 from dartes.spec.source import SourceText
 from dartes.spec.task import TaskSpec
 
 ColumnName = Annotated[str, Strict(), Field(min_length=1, max_length=128)]
-FilterValues = Annotated[
-    tuple[Annotated[str, Strict(), Field(max_length=256)], ...], Field(min_length=1, max_length=64)
-]
+FilterValues = Annotated[tuple[IntAsText, ...], Field(min_length=1, max_length=64)]
+"""Compared as text, and so kept as text: `3` means what `'3'` means."""
 
 
 class ProblemSelection(SpecModel):
@@ -56,8 +65,8 @@ class ProblemSelection(SpecModel):
     filters: Annotated[
         dict[ColumnName, FilterValues],
         about(
-            "Keep only rows whose column (as the file names it) holds one of the listed values, compared as "
-            "text.",
+            "Keep only rows whose column (as the file names it) holds one of the listed values, each an "
+            "integer or a text, compared as text.",
             max_length=16,
         ),
     ] = Field(default_factory=dict)

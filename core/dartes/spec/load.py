@@ -13,10 +13,17 @@ from pydantic import JsonValue, ValidationError
 from pydantic_core import ErrorDetails
 
 from dartes.spec.base import RULE_ERROR
-from dartes.spec.checks import warnings_for
+from dartes.spec.checks import errors_for, warnings_for
 from dartes.spec.dump import JOB_FOLDER
 from dartes.spec.job import DartESJob
-from dartes.spec.messages import KEY_MARK, explain, involved_locations, refusals
+from dartes.spec.messages import (
+    KEY_MARK,
+    explain,
+    involved_locations,
+    location_of,
+    refusals,
+    without_echoes,
+)
 from dartes.spec.problems import FieldProblem, InvalidJobError, Location, path_text, show
 from dartes.spec.supported import cluster_fields, unsupported
 from dartes.spec.yaml_text import YamlDocument, YamlTextError, read_yaml
@@ -25,6 +32,8 @@ MOST_BYTES = 1024 * 1024
 # Each round uncovers problems that the ones before it hid; rules depend on one another less deeply than this.
 _ROUNDS = 4
 _MOST_LISTED = 12
+_SHARES: tuple[Location, ...] = (("spec", "es", "batchSize"), ("spec", "dataset"))
+"""What decides how many problems of a batch each data set has."""
 
 
 @dataclass(frozen=True)
@@ -105,6 +114,9 @@ def _checked(
         found.add(location, message)
     for location, line, first in document.duplicates:
         found.add(location, f"given twice, first in line {first}; keep one of them", line)
+    if job is not None and not any(_touches(place, found.removed) for place in _SHARES):
+        for problem in errors_for(job.spec):
+            found.add(location_of(problem.path), problem.message)
     if job is None or found.messages:
         raise InvalidJobError(_problems(found, document), source_name)
     return job
@@ -168,7 +180,7 @@ def _validate(data: dict[str, JsonValue], unsupported_at: set[Location]) -> tupl
         except ValidationError as error:
             details = error.errors(include_url=False)
         before = len(found.removed)
-        for detail in details:
+        for detail in without_echoes(details):
             _note(detail, found)
         if len(found.removed) == before:
             break

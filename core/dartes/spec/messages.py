@@ -4,14 +4,14 @@ It decides nothing about validity; the models did.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pydantic.alias_generators import to_camel
 from pydantic_core import ErrorDetails
 
 from dartes.spec.base import OBJECT_NAME, RULE_ERROR, Refusal
-from dartes.spec.fields import allowed_words, key_bounds, pattern_path, schema_at
+from dartes.spec.fields import allowed_words, element, key_bounds, pattern_path, schema_at
 from dartes.spec.problems import Location, show
 from dartes.spec.suggest import meant, unknown_field
 
@@ -68,7 +68,7 @@ def explain(error: ErrorDetails) -> str:
     if kind == "quantity":
         return f"{show(value)} is not a quantity; write for example 4, 500m or 20Gi"
     if kind in _NOT_A:
-        return _join(f"{show(value)} is not {_NOT_A[kind]}", _allowed(schema), _type_fix(kind, value))
+        return _join(f"{show(value)} is not {_NOT_A[kind]}", _allowed(schema), _type_fix(kind, value, schema))
     if kind in _BOUNDS:
         return _join(f"{show(value)} is {_BOUNDS[kind]}", _allowed(schema), advice)
     if kind in ("enum", "literal_error"):
@@ -90,15 +90,21 @@ def refusals(error: ErrorDetails) -> Iterator[tuple[Location, Refusal]]:
     context: Mapping[str, Any] = error.get("ctx", {})
     if error["type"] == RULE_ERROR:
         for refusal in context["refusals"]:
-            yield (*error["loc"], *_location(refusal.field)), refusal
+            yield (*error["loc"], *location_of(refusal.field)), refusal
 
 
 def involved_locations(error: ErrorDetails, refusal: Refusal) -> tuple[Location, ...]:
     """Return the locations of all fields that a rule looked at."""
-    return tuple((*error["loc"], *_location(name)) for name in (refusal.field, *refusal.involved))
+    return tuple((*error["loc"], *location_of(name)) for name in (refusal.field, *refusal.involved))
 
 
-def _location(field: str) -> Location:
+def without_echoes(errors: Sequence[ErrorDetails]) -> list[ErrorDetails]:
+    """Leave out that a list is too short where some of its items are wrong: those were not counted."""
+    wrong = {error["loc"][:-1] for error in errors if error["loc"] and isinstance(error["loc"][-1], int)}
+    return [error for error in errors if error["type"] != "too_short" or error["loc"] not in wrong]
+
+
+def location_of(field: str) -> Location:
     """Turn `sets[1].name` or `es.batch_size` into a location in the job file's spelling."""
     parts = re.findall(r"[A-Za-z_]+|\[\d+\]", field)
     return tuple(int(part[1:-1]) if part.startswith("[") else to_camel(part) for part in parts)
@@ -117,7 +123,7 @@ def _length_words(schema: Mapping[str, Any], unit: str) -> str:
     return f"allowed: {low or 0} to {high} {unit}"
 
 
-def _type_fix(kind: str, value: object) -> str:
+def _type_fix(kind: str, value: object, schema: Mapping[str, Any]) -> str:
     if isinstance(value, str) and kind in ("int_type", "float_type") and _is_number(value):
         return "remove the quotes"
     if isinstance(value, float) and kind == "int_type" and value.is_integer() and abs(value) < 1e18:
@@ -128,8 +134,9 @@ def _type_fix(kind: str, value: object) -> str:
         return f"write {meaning} without quotes" if meaning else ""
     if kind in ("string_type", "int_or_string") and isinstance(value, bool | int | float):
         return "put it in quotes"
-    if kind == "tuple_type" and isinstance(value, str | int | float):
-        return f"write [{value}]" if len(str(value)) < 40 else "put it in brackets"
+    if kind == "tuple_type" and isinstance(value, str | int | float) and "properties" not in element(schema):
+        text = show(value)
+        return f"write [{text}]" if len(text) < 40 else "put it in brackets"
     return ""
 
 

@@ -20,7 +20,7 @@ from dartes.spec.base import SOURCE_KEY
 SOURCE_ERROR = "dartes_source"
 _HUB_PART = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,95}")
 _REVISION = re.compile(r"[A-Za-z0-9._/-]{1,200}")
-_BUILTIN_NAME = re.compile(r"[a-z][a-z0-9-]{0,62}")
+_BUILTIN_NAME = re.compile(r"[a-z][a-z0-9_-]{0,62}")
 
 
 class Scheme(StrEnum):

@@ -102,8 +102,8 @@ class TaskSpec(SpecModel):
         Real | None,
         about(
             "Score from which an answer counts as passed, for tasks whose answers are scored. If not set, "
-            "0.5 for python and 1 for puzzle; answers of instruction and preference then pass that score "
-            "above the unperturbed model's own.",
+            "0.5 for python and 1 for puzzle; answers of instruction and preference pass then that score "
+            "above the unperturbed model's own; conciseness passes by length.",
             ge=-1e9,
             le=1e9,
         ),
@@ -112,7 +112,7 @@ class TaskSpec(SpecModel):
         Real | None,
         about(
             "Weight of the auxiliary score (such as the format of an answer) in the fitness. If not set, the "
-            "task's own: 0 for math, else 0.1.",
+            "task's own: 0 for math, multiple-choice and conciseness, else 0.1.",
             ge=0,
             le=100,
         ),

@@ -29,6 +29,7 @@ class AdditionTask:
     system: str | None = None
 
     name: ClassVar[str] = "addition"
+    gives_auxiliary: ClassVar[bool] = False
 
     @classmethod
     def from_spec(cls, spec: TaskDescription) -> Self:

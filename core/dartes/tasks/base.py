@@ -3,9 +3,11 @@
 Imported by the grader process, so it stays light: no NumPy, no pydantic, no dartes module but `errors`.
 """
 
+import difflib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import ClassVar, Protocol, Self, TypeAlias
 
 from dartes.errors import ConfigurationError
@@ -19,6 +21,21 @@ Row: TypeAlias = Mapping[str, JSON]
 
 class RowError(ConfigurationError):
     """A problem that the task cannot use; the message names the column and those there are."""
+
+
+class MissingColumnError(RowError):
+    """A problem without a column that the task needs."""
+
+    def __init__(self, name: str, row: "Row", *, elsewhere: bool = False) -> None:
+        """`elsewhere`: other problems of the data set have it, so it is not there under another name."""
+        there = ", ".join(sorted(row)) or "none"
+        close = difflib.get_close_matches(name, row, 1)
+        yours = close[0] if close else "YOUR_COLUMN"
+        fix = f"name yours with dataset.columns, as columns: {{{name}: {yours}}}"
+        if elsewhere:
+            fix = "other problems have it: add it to this one, or remove this one"
+        super().__init__(f"column '{name}' is missing (there are: {there}); {fix}")
+        self.name = name
 
 
 class UnreadableReferenceError(RowError):
@@ -164,10 +181,10 @@ class Task(Protocol):
     A class may also have these attributes, read by `rules` and `dartes.rewards.opening`:
     `default_auxiliary_weight` (0.1), `has_score` (False; True where the score is more than right or wrong,
     and then the fitness unless the job says otherwise), `compares_with_parent` (False; True where, without a
-    `passThreshold`, a pass is a score above the unperturbed model's on the same problem), `grader`
-    ("parser"), the entry point of group `dartes.graders` that grades its answers, and `prepare`, called once
-    by a grader process before its first answer: imports, warm-up, and whatever the process must refuse from
-    then on.
+    `passThreshold`, a pass is a score above the unperturbed model's on the same problem), `gives_auxiliary`
+    (True; False where the auxiliary score is always 0), `grader` ("parser"), the entry point of group
+    `dartes.graders` that grades its answers, and `prepare`, called once by a grader process before its first
+    answer: imports, warm-up, and whatever the process must refuse from then on.
     """
 
     name: ClassVar[str]
@@ -200,26 +217,43 @@ TOLERATED_SHARE = 0.01
 """Share of a data set's problems whose reference answer the grader need not be able to read."""
 
 _LISTED = 10
+_LOOKED_AT = 10_000
+"""Problems after a faulty one that are looked through for a column that it lacks."""
 
 
-def check_rows(task: Task, rows: Iterable[Row], source: str) -> list[str]:
-    """Check every row, counted from 1; returns what to warn about.
+def check_rows(
+    task: Task, rows: Iterable[Row], source: str, places: Sequence[str] | None = None
+) -> list[str]:
+    """Check every row; returns what to warn about.
+
+    `places` says where each row stands in its source; without them rows are counted from 1.
 
     Raises
     ------
     RowError
-        The first row that does not fit, with its number; or more than `TOLERATED_SHARE` of the reference
-        answers cannot be read, with the numbers of the first ones.
+        The first row that does not fit, with its place; or more than `TOLERATED_SHARE` of the reference
+        answers cannot be read, with the places of the first ones.
     """
+
+    def place(number: int) -> str:
+        return f"problem {number}" if places is None else places[number - 1]
+
     unreadable: list[str] = []
+    columns: set[str] = set()
     count = 0
-    for count, row in enumerate(rows, start=1):
+    left = iter(rows)
+    for count, row in enumerate(left, start=1):
         try:
             task.check_row(row)
         except UnreadableReferenceError as error:
-            unreadable.append(f"problem {count}: {error}")
+            unreadable.append(f"{place(count)}: {error}" if len(unreadable) < _LISTED else "")
+        except MissingColumnError as error:
+            others = error.name in columns or any(error.name in other for other in islice(left, _LOOKED_AT))
+            why = MissingColumnError(error.name, row, elsewhere=others)
+            raise RowError(f"{source}: {place(count)}: {why}") from error
         except RowError as error:
-            raise RowError(f"{source}: problem {count}: {error}") from error
+            raise RowError(f"{source}: {place(count)}: {error}") from error
+        columns.update(row)
     if not unreadable:
         return []
     listed = "; ".join(unreadable[:_LISTED])
@@ -235,11 +269,7 @@ def column(row: Row, name: str) -> JSON:
     try:
         return row[name]
     except KeyError:
-        there = ", ".join(sorted(row)) or "none"
-        raise RowError(
-            f"column '{name}' is missing (there are: {there}); name it with dataset.columns, "
-            f"for example columns: {{{name}: {min(row, default='other')}}}"
-        ) from None
+        raise MissingColumnError(name, row) from None
 
 
 def int_column(row: Row, name: str) -> int:

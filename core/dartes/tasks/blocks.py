@@ -1,8 +1,15 @@
 """Finds the blocks of a structured answer: think tags, answer tags, boxes. Linear in the answer's length."""
 
+import re
+from collections import deque
+
 THINK_OPEN, THINK_CLOSE = "<think>", "</think>"
 ANSWER_OPEN, ANSWER_CLOSE = "<answer>", "</answer>"
 BOX_OPEN = "\\boxed{"
+_BARE_BOX = re.compile(
+    r"\\boxed[ \t]{0,4}(-?[0-9]{1,64}(?:\.[0-9]{1,64})?)(?=[\s$*)!;]|[.,](?:\s|\Z)|\Z|\\[)\]])"
+)
+_BOX = re.compile(r"\\boxed[ \t]{0,4}\{")
 
 FORMAT_EXACT = 1.0
 FORMAT_THINK = 0.1
@@ -36,13 +43,21 @@ def last_answer(text: str) -> str | None:
     return text[inside : text.find(ANSWER_CLOSE, inside)]
 
 
+def last_box_or_number(text: str) -> str | None:
+    """As `last_box`, but the last box may also be one number without braces, `\\boxed 5`."""
+    bare = deque(_BARE_BOX.finditer(text), maxlen=1)
+    if not bare or _BOX.search(text, bare[0].end()):
+        return last_box(text)
+    return bare[0][1]
+
+
 def last_box(text: str) -> str | None:
     """The inside of the last `\\boxed{}`, with nested braces; None where it is missing or never closes."""
-    start = text.rfind(BOX_OPEN)
-    if start < 0:
+    openings = deque(_BOX.finditer(text), maxlen=1)
+    if not openings:
         return None
     depth = 1
-    inside = start + len(BOX_OPEN)
+    inside = openings[0].end()
     for position in range(inside, len(text)):
         if text[position] == "{":
             depth += 1

@@ -63,7 +63,7 @@ class CodeTask:
         """See `Task.check_row`."""
         layout = layout_of(row)
         self._template(layout).check(layout.view(row))
-        layout.steps(row, "", self.limits, self.most_tests)
+        layout.check(row, self.limits, self.most_tests)
 
     def prompt(self, row: Row) -> Prompt:
         """See `Task.prompt`."""

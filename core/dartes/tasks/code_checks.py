@@ -14,6 +14,9 @@ from dartes.tasks.base import UnreadableReferenceError
 SITE = "__site__"
 """The name under which the checker offers `with __site__(i):`, which marks test `i`."""
 
+LONGEST_REMEMBERED = 16_384
+"""Characters of a test that is kept once it was read, so that what is kept stays within some 20 MiB."""
+
 MODULES = frozenset(
     {
         "cmath", "collections", "datetime", "decimal", "fractions", "functools", "heapq", "itertools", "math",
@@ -32,12 +35,16 @@ class CountedTest:
     free_names: frozenset[str]
 
 
-@lru_cache(maxsize=1024)
 def count_asserts(source: str, last_call: str = "") -> CountedTest:
     """Mark each assert of a test as a test of its own; `last_call` runs behind them.
 
     Code without any assert is one test as a whole. Raises `UnreadableReferenceError` where it is not Python.
     """
+    count = _remembered if len(source) <= LONGEST_REMEMBERED else _count
+    return count(source, last_call)
+
+
+def _count(source: str, last_call: str) -> CountedTest:
     tree = _parsed(source + (f"\n{last_call}\n" if last_call else ""))
     marker = _Marker()
     marked = marker.visit(tree)
@@ -48,7 +55,9 @@ def count_asserts(source: str, last_call: str = "") -> CountedTest:
     return CountedTest(text, marker.count, frozenset(_free_names(tree)))
 
 
-@lru_cache(maxsize=1024)
+_remembered = lru_cache(maxsize=512)(_count)
+
+
 def imports_of(source: str) -> str:
     """The import statements at the top of some code, without the rest."""
     kept = [node for node in _parsed(source).body if isinstance(node, ast.Import | ast.ImportFrom)]

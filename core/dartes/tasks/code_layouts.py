@@ -8,7 +8,7 @@ from typing import ClassVar, Protocol
 
 from dartes.sandbox.runs import CheckedRun, Limits
 from dartes.tasks.base import JSON, Row, RowError, shorten, str_column
-from dartes.tasks.code_answers import continuation, defines, last_block
+from dartes.tasks.code_answers import begins_as_continuation, continuation, defines, definitions, last_block
 from dartes.tasks.code_checks import MODULES, count_asserts, imports_of, names_bound
 from dartes.tasks.code_verdicts import Step
 
@@ -27,6 +27,10 @@ class Layout(Protocol):
 
     def reference(self, row: Row) -> str:
         """A right program, where the row holds one."""
+        ...
+
+    def check(self, row: Row, limits: Limits, most_tests: int) -> None:
+        """Raise what `steps` would raise; keeps nothing large of the row."""
         ...
 
     def steps(self, row: Row, answer: str, limits: Limits, most_tests: int) -> tuple[Step, ...]:
@@ -61,6 +65,10 @@ code block.
         text = row.get("canonical_solution")
         return text if isinstance(text, str) else ""
 
+    def check(self, row: Row, limits: Limits, most_tests: int) -> None:
+        """See `Layout.check`."""
+        self.steps(row, "", limits, most_tests)
+
     def steps(self, row: Row, answer: str, limits: Limits, most_tests: int) -> tuple[Step, ...]:
         """See `Layout.steps`. One run; each assert of `check` is a test."""
         del most_tests
@@ -68,13 +76,7 @@ code block.
         if not entry.isidentifier():
             raise RowError(f"column 'entry_point' must be the name of a function, not {shorten(entry)}")
         test = count_asserts(str_column(row, "test"), f"check({entry})")
-        block = last_block(answer)
-        if block is None and not defines(answer, entry):
-            program: tuple[str, ...] = (head + continuation(answer),)
-        elif block is None or defines(block, entry):
-            program = (head, answer if block is None else block)
-        else:
-            program = (head + block,)
+        program = _continued(head, answer, entry)
         names = {entry: entry, "candidate": entry}
         return (Step(CheckedRun(program, test.source, test.sites, (head,), names, {}, limits)),)
 
@@ -103,6 +105,10 @@ Write Python code for this, in one code block. It will be tried with:
         text = row.get("code")
         return text if isinstance(text, str) else ""
 
+    def check(self, row: Row, limits: Limits, most_tests: int) -> None:
+        """See `Layout.check`."""
+        self.steps(row, "", limits, most_tests)
+
     def steps(self, row: Row, answer: str, limits: Limits, most_tests: int) -> tuple[Step, ...]:
         """See `Layout.steps`. One run; each assert of `test_list` is a test."""
         asserts = _texts(row, "test_list")
@@ -115,7 +121,9 @@ Write Python code for this, in one code block. It will be tried with:
         free = test.free_names - names_bound(before)
         before += "".join(f"\nimport {module}" for module in sorted(free & MODULES))
         names = {name: name for name in sorted(free - MODULES)}
-        program = (imports, _program(answer), setup)
+        wanted = names.keys() - names_bound(setup)
+        block = last_block(answer, lambda source: definitions(source, wanted))
+        program = (imports, answer if block is None else block, setup)
         return (Step(CheckedRun(program, test.source, test.sites, (before,), names, {}, limits)),)
 
 
@@ -130,9 +138,16 @@ def _texts(row: Row, name: str) -> list[str]:
     return [str(item) for item in value]
 
 
-def _program(answer: str) -> str:
-    block = last_block(answer)
-    return answer if block is None else block
+def _continued(head: str, answer: str, entry: str) -> tuple[str, ...]:
+    """The sources that make a whole program of a function's head and an answer to it."""
+    block = last_block(answer, lambda source: int(defines(source, entry)))
+    if block is not None and defines(block, entry):
+        return (head, block)
+    if block is not None and not begins_as_continuation(answer):
+        return (head + block,)
+    if block is None and defines(answer, entry):
+        return (head, answer)
+    return (head + continuation(answer),)
 
 
 def columns_of(layouts: Mapping[str, Layout]) -> str:

@@ -10,13 +10,14 @@ import io
 import json
 import pickletools
 import zlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar
 
 from dartes.sandbox.runs import MIB, CheckedRun, Limits, ScriptRun
 from dartes.tasks.base import Row, RowError, UnreadableReferenceError, shorten, str_column
-from dartes.tasks.code_answers import last_block
+from dartes.tasks.code_answers import definitions, last_block, last_script
 from dartes.tasks.code_verdicts import Step
 
 LARGEST_TESTS = 48 * MIB
@@ -89,24 +90,42 @@ class LiveCodeBench:
         del row
         return ""
 
+    def check(self, row: Row, limits: Limits, most_tests: int) -> None:
+        """See `Layout.check`."""
+        function = _function_name(row)
+        for test in _chosen(row, most_tests, _tests):
+            _step(test, "", function, limits)
+
     def steps(self, row: Row, answer: str, limits: Limits, most_tests: int) -> tuple[Step, ...]:
         """See `Layout.steps`. One run for each test, public ones first."""
-        tests = _tests(str_column(row, "public_test_cases")) + _tests(
-            str_column(row, "private_test_cases") if row.get("private_test_cases") else ""
-        )
-        if not tests:
-            raise RowError("columns 'public_test_cases' and 'private_test_cases' hold no test")
         function = _function_name(row)
-        block = last_block(answer)
-        program = answer if block is None else block
-        chosen = tests[:most_tests] if most_tests else tests
-        return tuple(_step(test, program, function, limits) for test in chosen)
+        tests = _chosen(row, most_tests, _remembered_tests)
+        program = _program(answer, function if any(test.functional for test in tests) else "")
+        return tuple(_step(test, program, function, limits) for test in tests)
+
+
+def _chosen(row: Row, most: int, read: Callable[[str], tuple[IoTest, ...]]) -> tuple[IoTest, ...]:
+    tests = read(str_column(row, "public_test_cases")) + read(
+        str_column(row, "private_test_cases") if row.get("private_test_cases") else ""
+    )
+    if not tests:
+        raise RowError("columns 'public_test_cases' and 'private_test_cases' hold no test")
+    return tests[:most] if most else tests
+
+
+def _program(answer: str, function: str) -> str:
+    """The block that holds the function, alone or as a method of `Solution`; of a script the whole one."""
+    if function:
+        block = last_block(answer, lambda source: int(definitions(source, (function, "Solution")) > 0))
+    else:
+        block = last_script(answer)
+    return answer if block is None else block
 
 
 def _step(test: IoTest, program: str, function: str, limits: Limits) -> Step:
     if not test.functional:
         output = min(max(limits.output_bytes, 2 * len(test.output) + 4096), LARGEST_OUTPUT)
-        run = ScriptRun(COMMON_IMPORTS + program, test.input, _with_output(limits, output))
+        run = ScriptRun(program, test.input, _with_output(limits, output), COMMON_IMPORTS)
         return Step(run, test.output)
     if not function:
         raise RowError("column 'metadata' must be JSON with 'func_name', the function that the tests call")
@@ -124,7 +143,6 @@ def _with_output(limits: Limits, output_bytes: int) -> Limits:
     return Limits(limits.seconds, limits.memory_mib, output_bytes, limits.disk_mib, limits.files)
 
 
-@lru_cache(maxsize=16)
 def _tests(text: str) -> tuple[IoTest, ...]:
     if not text.strip():
         return ()
@@ -135,6 +153,10 @@ def _tests(text: str) -> tuple[IoTest, ...]:
     if not isinstance(cases, list):
         raise UnreadableReferenceError(f"the test cases must be a list, not {shorten(cases)}")
     return tuple(_test(case) for case in cases)
+
+
+_remembered_tests = lru_cache(maxsize=2)(_tests)
+"""The two columns of the row whose answers are being graded; more could fill the worker's memory."""
 
 
 def _test(case: Any) -> IoTest:

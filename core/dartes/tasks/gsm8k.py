@@ -6,10 +6,13 @@ own.
 
 import re
 from dataclasses import dataclass
+from enum import StrEnum
 from fractions import Fraction
 from typing import ClassVar, Self
 
+from dartes.errors import ConfigurationError
 from dartes.tasks.base import (
+    JSON,
     Grade,
     Prompt,
     Row,
@@ -44,6 +47,25 @@ Problem: {question}
 DEFAULT_PROMPT = CHAT_PROMPT + "\n" + THINK_OPEN
 
 _MARKED_NUMBER = re.compile(r"####\s*[+-]?(?:[0-9]|\.[0-9])")
+# What may stand around the number of a lenient answer: currency, emphasis, a box, a tag that closes.
+_DRESSED_NUMBER = re.compile(
+    r"([+-]?)(?:[$\u20ac\u00a3*_`({]|\\(?:boxed|text|textbf|mathbf)|\\[($]){0,8}"
+    r"([+-]?(?:[0-9][0-9,]*|(?=\.))(?:\.[0-9]*)?)(?:[*_`)}$%.!]|\\[)%$]){0,8}(?:</[a-z]{1,10}>.*)?"
+)
+_WORD_LIMIT = 100
+
+
+class Accept(StrEnum):
+    """Which words behind the mark are a number (`task.options.accept`)."""
+
+    PUBLISHED = "Published"
+    """Those that are a number as they stand, commas apart: the rule of the published runs."""
+
+    LENIENT = "Lenient"
+    """Also with a currency sign, markup, a percent sign, a full stop or a closing tag."""
+
+
+_ACCEPT = "accept"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +74,7 @@ class Gsm8kTask:
 
     template: Template
     system: str | None = None
+    accept: Accept = Accept.PUBLISHED
 
     name: ClassVar[str] = "gsm8k"
 
@@ -59,10 +82,11 @@ class Gsm8kTask:
     def from_spec(cls, spec: TaskDescription) -> Self:
         """See `Task.from_spec`. Without `system` the prompt is raw and ends with an opened think tag."""
         refuse_pass_threshold(cls.name, spec.pass_threshold)
-        refuse_unknown_options(cls.name, spec.options, ())
+        refuse_unknown_options(cls.name, spec.options, (_ACCEPT,))
         refuse_answer_format(cls.name, spec.answer_format)
         default = DEFAULT_PROMPT if spec.system is None else CHAT_PROMPT
-        return cls(Template(spec.prompt or default), spec.system)
+        accept = _accepted(spec.options.get(_ACCEPT, Accept.PUBLISHED))
+        return cls(Template(spec.prompt or default), spec.system, accept)
 
     def check_row(self, row: Row) -> None:
         """See `Task.check_row`."""
@@ -81,7 +105,7 @@ class Gsm8kTask:
     def grade(self, row: Row, completion: str) -> Grade:
         """See `Task.grade`; the auxiliary score is the format's, on the prompt's open tag and the answer."""
         opened = "" if self.system is not None else opened_tag(self.template.text)
-        found, reason = _found(completion)
+        found, reason = _found(completion, self.accept)
         if found is not None and abs(found - _reference(row)) >= TOLERANCE:
             reason = "another number"
         answer = "" if found is None else str(found)
@@ -97,14 +121,28 @@ def format_score(text: str) -> float:
     return score + FORMAT_ANSWER if _MARKED_NUMBER.search(text) else score
 
 
-def _found(completion: str) -> tuple[Fraction | None, str]:
+def _accepted(value: JSON) -> Accept:
+    if value not in tuple(Accept):
+        allowed = ", ".join(Accept)
+        raise ConfigurationError(f"task.options.{_ACCEPT}: must be one of {allowed}, not {shorten(value)}")
+    return Accept(str(value))
+
+
+def _found(completion: str, accept: Accept) -> tuple[Fraction | None, str]:
     """The number that an answer gives, or why there is none."""
     _, mark, tail = completion.rpartition(MARK)
     words = tail.split(maxsplit=1)
     if not mark or not words:
         return None, f"no word after {MARK}"
     found = parse_decimal(words[0])
+    if found is None and accept is Accept.LENIENT:
+        found = _dressed(words[0])
     return found, f"not a number after {MARK}" if found is None else ""
+
+
+def _dressed(word: str) -> Fraction | None:
+    match = _DRESSED_NUMBER.fullmatch(word) if len(word) <= _WORD_LIMIT else None
+    return None if match is None else parse_decimal(match[1] + match[2])
 
 
 def _reference(row: Row) -> Fraction:

@@ -46,7 +46,7 @@ def libraries() -> Libraries:
     except ImportError as error:
         raise ConfigurationError(
             f"task.kind: task 'ifeval' needs the if-verifiable library ({error}); "
-            "install it with: pip install 'dartes[tasks]'"
+            "install it with: pip install '.[tasks]' in a clone"
         ) from error
     detector.DetectorFactory.seed = 0
     detector.detect("Load the language profiles before an answer is timed.")

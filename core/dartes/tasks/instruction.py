@@ -74,6 +74,7 @@ class InstructionTask:
     timeout_seconds: int = DEFAULT_SERVICE_SECONDS
 
     name: ClassVar[str] = "instruction"
+    gives_auxiliary: ClassVar[bool] = False
     has_score: ClassVar[bool] = True
     compares_with_parent: ClassVar[bool] = True
     grader: ClassVar[str] = "reward-model"

@@ -22,7 +22,7 @@ from dartes.tasks.base import (
     refuse_unknown_options,
     shorten,
 )
-from dartes.tasks.blocks import last_box
+from dartes.tasks.blocks import last_box_or_number
 from dartes.tasks.math_equality import equal, is_readable, key
 from dartes.tasks.math_latex import LENGTH_LIMIT
 from dartes.tasks.templates import Template, build_prompt
@@ -66,13 +66,16 @@ class MathTask:
     shape: PromptShape = PromptShape.CHAT
 
     name: ClassVar[str] = "math"
+    gives_auxiliary: ClassVar[bool] = False
     default_auxiliary_weight: ClassVar[float] = 0.0
 
     @classmethod
     def from_spec(cls, spec: TaskDescription) -> Self:
         """See `Task.from_spec`. The library is looked for here, and loaded in the grader process alone."""
         if find_spec("math_verify") is None:
-            raise ConfigurationError("task.kind: task 'math' needs math-verify: pip install 'dartes[tasks]'")
+            raise ConfigurationError(
+                "task.kind: task 'math' needs math-verify: pip install '.[tasks]' in a clone"
+            )
         refuse_pass_threshold(cls.name, spec.pass_threshold)
         refuse_answer_format(cls.name, spec.answer_format)
         refuse_unknown_options(cls.name, spec.options, (PROMPT_SHAPE,))
@@ -108,7 +111,7 @@ class MathTask:
     def grade(self, row: Row, completion: str) -> Grade:
         """See `Task.grade`; there is no auxiliary score."""
         reference = _readable_reference(row)
-        answer = last_box(completion)
+        answer = last_box_or_number(completion)
         if answer is None or not answer.strip():
             return Grade.of("no answer in a box")
         if len(answer) > LENGTH_LIMIT:  # what is kept of past answers is bounded by this

@@ -20,6 +20,8 @@ SUM_EXPONENT_LIMIT = 12
 FACTORIAL_LIMIT = 60
 BINOMIAL_LIMIT = 200
 
+POWER_REFUSAL = "a power that is too large"
+
 _CHARACTERS = re.compile(r"[A-Za-z0-9\\{}()\[\]+\-*/^_=<>,.|! ]*")
 _COMMAND = re.compile(r"\\([A-Za-z]+)")
 _SUBSCRIPT = re.compile(r"_(?:\{[0-9A-Za-z]{1,8}\}|[0-9A-Za-z])")
@@ -50,7 +52,7 @@ def refusal(text: str) -> str:
         return "brackets that do not match, or too deep"
     if _factorials_too_large(text, pairs) or _binomials_too_large(text):
         return "a factorial or binomial that is too large"
-    return "a power that is too large" if _powers_too_large(text, pairs) else ""
+    return POWER_REFUSAL if _powers_too_large(text, pairs) else ""
 
 
 def _pairs(text: str) -> dict[int, int] | None:

@@ -7,9 +7,11 @@ import re
 from fractions import Fraction
 from functools import lru_cache
 
-from dartes.tasks.math_bounds import refusal
+from dartes.tasks.math_bounds import POWER_REFUSAL, refusal
 from dartes.tasks.math_latex import LENGTH_LIMIT, Number, normalise, number, squeezed
-from dartes.tasks.math_structure import assigned, same, structure, written
+from dartes.tasks.math_powers import same_value
+from dartes.tasks.math_structure import Group, Node, assigned, in_order, same, structure, written
+from dartes.tasks.math_words import MULTIPLIERS
 
 DECIMAL_DIGITS = 6
 """Significant digits from which a decimal may stand for the fraction that rounds to it."""
@@ -20,6 +22,12 @@ _RELATION = re.compile(r"[=<>]|\\(?:leq|geq|neq|in)(?![A-Za-z])")
 _TEXT = re.compile(r"\\text ?\{([^{}]*)\}")
 # A number in another base is its digits: the answer may leave the base out, but not name another one.
 _BASED = re.compile(r"(-?[0-9A-Z]+)_\{[0-9]{1,3}\}")
+_SCALE = re.compile(
+    r"(?:\\circ|\u00b0)\s{0,4}\}?\s{0,4}(?:\\(?:text|mathrm|textrm|mbox)\s{0,4}\{\s{0,4})?([CF])(?![A-Za-z])"
+)
+_LABELLED = re.compile(
+    r"\\text ?\{\(([A-J])\)\}\s*((?=[^0-9]{0,40}[0-9])[^,\s/|&+*=<>](?:(?!\\text ?\{\().)*)"
+)
 _LETTER_IN_BRACKETS = re.compile(r"\(([A-Za-z])\)")
 
 
@@ -40,13 +48,24 @@ def equal(reference: str, answer: str, tolerance: Fraction | None = None) -> boo
         For numbers: the largest difference that still counts as equal.
     """
     one, other = normalise(reference), normalise(answer)
-    if not other or not one:
+    if not other or not one or _scales_differ(reference, answer):
         return False
     if squeezed(one) == squeezed(other):
         return True
     if max(len(one), len(other)) > LENGTH_LIMIT:
         return False
-    (left, right), (left_value, right_value) = zip(assigned(one), assigned(other), strict=True)
+    (label, labelled), (other_label, other_labelled) = _without_label(one), _without_label(other)
+    if label and other_label and label != other_label:
+        return False
+    if _is_letter(one, other_label) or _is_letter(other, label):
+        return True
+    one, other = _without_approximation(labelled), _without_approximation(other_labelled)
+    return same(*_comparable(one, other), _Comparison(tolerance).same)
+
+
+def _comparable(one: str, other: str) -> tuple[Node, Node]:
+    """The forms of two texts, without the name that a value is given where this says nothing."""
+    (left, left_value), (right, right_value) = assigned(one), assigned(other)
     # `x=5` is as good as `5`, but an equation is not what stands behind its equals sign.
     if (
         left == right
@@ -54,7 +73,15 @@ def equal(reference: str, answer: str, tolerance: Fraction | None = None) -> boo
         or (not right and not _RELATION.search(other))
     ):
         one, other = left_value, right_value
-    return same(structure(one), structure(other), _Comparison(tolerance).same)
+    elif (left or right).startswith("(") and not (left and right):  # `(x,y)=(1,2)` against `x=1, y=2`
+        names = left or right
+        return in_order(structure(left_value), names), in_order(structure(right_value), names)
+    first, second = structure(one), structure(other)
+    if isinstance(first, Group) and first.kind == "()":
+        second = in_order(second)
+    elif isinstance(second, Group) and second.kind == "()":
+        first = in_order(first)
+    return first, second
 
 
 @lru_cache(CACHED)
@@ -85,8 +112,8 @@ class _Comparison:
             return bool(_words(one)) and _words(one) == _words(other)
         if _spoken(one) and _spoken(one) == _spoken(other):
             return True
-        if refusal(one) or refusal(other):
-            return False
+        if refusals := {refusal(one), refusal(other)} - {""}:
+            return refusals == {POWER_REFUSAL} and same_value(one, other)
         from dartes.tasks.math_symbolic import equal as symbolically_equal
 
         return symbolically_equal(one, other)
@@ -110,6 +137,45 @@ def _rounds_to(decimal: Number, value: Fraction, of: Number) -> bool:
     if decimal.places is None or decimal.significant < DECIMAL_DIGITS or of.places is not None:
         return False
     return 2 * abs(decimal.value - value) <= Fraction(1, 10) ** decimal.places
+
+
+def _scales_differ(one: str, other: str) -> bool:
+    """Whether one is in degrees Celsius and the other in degrees Fahrenheit."""
+    first, second = _SCALE.search(one), _SCALE.search(other)
+    return first is not None and second is not None and first[1] != second[1]
+
+
+def _without_label(text: str) -> tuple[str, str]:
+    """The letter of a choice in front of its value, if there is one, and the value."""
+    match = _LABELLED.fullmatch(text)
+    if match is None or _is_list(match[2]) or set(re.findall(r"[a-z]+", match[2].lower())) & MULTIPLIERS:
+        return "", text
+    return match[1], match[2]
+
+
+def _is_letter(text: str, label: str) -> bool:
+    """Whether a text is a choice's letter alone, the one that the other text begins with."""
+    return bool(label) and _spoken(_TEXT.sub(r"\1", text)) == label.casefold()
+
+
+def _is_list(text: str) -> bool:
+    form = structure(text)
+    return isinstance(form, Group) and form.kind == "list"
+
+
+def _without_approximation(text: str) -> str:
+    """What stands before `\\approx`, where that really rounds to the number behind it; else all."""
+    exact, sign, behind = text.partition("\\approx")
+    rounded = number(behind)
+    if not sign or rounded is None or rounded.percent:
+        return text
+    half = Fraction(1, 2) / Fraction(10) ** (rounded.places or 0)
+    value = assigned(exact)[1]
+    if (known := number(value)) is not None:
+        return exact.strip() if abs(known.value - rounded.value) <= half and not known.percent else text
+    from dartes.tasks.math_symbolic import is_near
+
+    return exact.strip() if is_near(value, rounded.value, half) else text
 
 
 def _words(text: str) -> str:

@@ -18,15 +18,18 @@ _DIGITS_LIMIT = 64
 _TOKEN = re.compile(r"\\[A-Za-z]+\s*|\\[!,;:]\s*|\\.|\s+|.", re.DOTALL)
 _DOUBLED = re.compile(r"\\\\(?=[A-Za-z])")
 
-_DEGREES = re.compile(r"\^\{?\\circ ?\}?")
+_DEGREES = re.compile(r"\^\{?\\circ ?\}?(?:\s*(?:\\text ?\{\s*[CF]\s*\}|[CF]\s*$))?")
 _GROUPED_COMMA = re.compile(r"(?<=\d)\{,\}(?=\d{3})")
 _BRACED_TEXT = re.compile(r"\\text ?\{([^{}]*)\}")
 _PERCENT = re.compile(
     r"(?<=[0-9}])\s*(?:\\text ?\{\s*(?:percent|pct)(?:age)?\s*\}|(?:percent|pct)(?:age)?\b)"
 )
-_AND = re.compile(r",?\s*\\text ?\{\s*(?:,\s*)?(?:and|or)\s*\}|,?\s+(?:and|or)\s+")
+_AND = re.compile(r",?\s*\\text ?\{\s*(?:,\s*)?(?:and|or)\s*\}|(\\text ?\{[^{}]*\})|,?\s+(?:and|or)\s+")
+_EMPHASIS = re.compile(r"\*\*((?:[^*]|\*(?!\*))+)\*\*")
+_TEXT_QUANTITY = re.compile(r"\\text\{([0-9][0-9.,/]*) ([A-Za-z ]+)\}\.?")
 _SHORT_FRACTION = re.compile(r"\\frac ?(?:(\d)|\{([^{}]*)\}) ?(?:(\d)|\{([^{}]*)\})")
 _SHORT_ROOT = re.compile(r"\\sqrt ?(\[[^\]\[{}]*\])? ?([0-9A-Za-z])")
+_SHORT_SET = re.compile(r"\\mathbb ([A-Z])(?![A-Za-z])")
 _SHORT_SCRIPT = re.compile(r"([\^_]) ?([0-9A-Za-z])")
 _TRAILING_UNIT = re.compile(r"(?P<value>.*[0-9}).])\s*(?P<unit>[A-Za-z][A-Za-z\s./]*)(?:\^\{-?[0-9]\})?$")
 _TRAILING_TEXT = re.compile(r"(?P<value>.+?)\s*\\text\{(?P<unit>[^{}]*)\}(?:\^\{-?[0-9]\})?$")
@@ -37,12 +40,17 @@ def normalise(text: str) -> str:
     stripped = text.strip()
     if len(stripped) > LENGTH_LIMIT:
         return stripped
+    if emphasis := _EMPHASIS.fullmatch(stripped):
+        stripped = emphasis[1].strip()
     if "\\begin" not in stripped:
         stripped = _DOUBLED.sub(r"\\", stripped)
     joined = "".join(_respelled(stripped.translate(UNICODE)))
     joined = _GROUPED_COMMA.sub(",", _DEGREES.sub("", joined))
-    joined = _AND.sub(",", _PERCENT.sub("%", joined))
+    joined = _AND.sub(lambda m: m[1] or ",", _PERCENT.sub("%", joined))
     joined = _BRACED_TEXT.sub(_text_inside, joined)
+    if (quantity := _TEXT_QUANTITY.fullmatch(joined.strip())) and set(quantity[2].split()) <= UNITS:
+        joined = quantity[1]
+    joined = _SHORT_SET.sub(r"\\mathbb{\1}", joined)
     joined = _SHORT_SCRIPT.sub(r"\1{\2}", joined)
     joined = _SHORT_ROOT.sub(lambda m: f"\\sqrt{m[1] or ''}{{{m[2]}}}", joined)
     joined = _SHORT_FRACTION.sub(lambda m: f"\\frac{{{m[1] or m[2] or ''}}}{{{m[3] or m[4] or ''}}}", joined)
@@ -133,10 +141,11 @@ _SCIENTIFIC = re.compile(
     rf"([+-]?)\s*(?:(?:({_UNSIGNED})\s*\*\s*)?10\s*\^\s*\{{\s*([+-]?[0-9]{{1,2}})\s*\}}"
     rf"|({_UNSIGNED})[eE]([+-]?[0-9]{{1,2}}))"
 )
+_REPEATING = re.compile(r"([+-]?)([0-9]*)\.([0-9]*)\\overline ?\{([0-9]+)\}")
 
 
 def number(text: str) -> Number | None:
-    """The number that a text is: whole, decimal, fraction, mixed, power of ten, percent; else None."""
+    """The number that a text is: whole, decimal, repeating, fraction, mixed, power of ten, or percent."""
     bare = text.strip()
     percent = bare.endswith("%")
     bare = bare.removesuffix("%").rstrip()
@@ -148,6 +157,8 @@ def number(text: str) -> Number | None:
         return _decimal(match[1], match[2], 0, percent)
     if match := _SCIENTIFIC.fullmatch(bare):
         return _decimal(match[1], match[2] or match[4] or "1", int(match[3] or match[5]), percent)
+    if match := _REPEATING.fullmatch(bare):
+        return _repeating(match[1], match[2], match[3], match[4], percent)
     match = _FRACTION.fullmatch(bare)
     if match is None:
         return None
@@ -158,6 +169,14 @@ def number(text: str) -> Number | None:
     if first is None or second is None or not third:
         return None
     value = first + second / third
+    return Number(-value if sign == "-" else value, percent)
+
+
+def _repeating(sign: str, whole: str, fixed: str, period: str, percent: bool) -> Number | None:
+    if len(whole + fixed + period) > _DIGITS_LIMIT:
+        return None
+    value = Fraction(int(whole or "0")) + Fraction(int(fixed or "0"), 10 ** len(fixed))
+    value += Fraction(int(period), 10 ** len(fixed) * (10 ** len(period) - 1))
     return Number(-value if sign == "-" else value, percent)
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from dartes.tasks.math_latex import number, squeezed
+from dartes.tasks.math_words import MULTIPLIERS
 
 DEPTH_LIMIT = 8
 PARTS_LIMIT = 64
@@ -37,6 +38,13 @@ _MATRIX = re.compile(r"\\begin\{([pbBvV]?matrix|array)\}(?:\{[clr|]*\})?(.*)\\en
 _ASSIGNED = re.compile(
     r"(?:[A-Za-z](?:_\{[0-9A-Za-z]{1,8}\})?(?:\([A-Za-z,]{1,8}\))?'{0,2}|\([A-Za-z,]{1,16}\))(?:=|\\in ?)"
 )
+# What a figure's parts are called: they are given a value, and never multiplied out.
+_NAMED = re.compile(
+    r"(?:m?\\angle ?[A-Z]{1,3}|\\overline ?\{[A-Z]{2}\}|\|?[A-Z]{2,3}\|?"
+    r"|\\text\{(?P<words>[A-Za-z ]{2,40})\})="
+)
+_REALS = "\\mathbb{R}"
+_NAMES_IN_ORDER = ("xyz", "abcd")
 _OPENING, _CLOSING = "([{", ")]}"
 _BRACKETS = frozenset({"()", "[]", "(]", "[)", "{}"})
 _BETWEEN = re.compile(r"([^<>=]+?)(<|\\leq ?)[A-Za-z](<|\\leq ?)([^<>=]+)")
@@ -172,10 +180,31 @@ def _matrix(name: str, inside: str, depth: int) -> Group | None:
 def assigned(text: str) -> tuple[str, str]:
     """What a text gives a value to, and the value: `x=5` is ("x", "5"), `5` is ("", "5")."""
     bare = squeezed(text.strip())
-    match = _ASSIGNED.match(bare)
+    match = _ASSIGNED.match(bare) or _named(bare)
     if match is None or "=" in bare[match.end() :]:
         return "", bare
     return match[0].rstrip("= ").removesuffix("\\in"), bare[match.end() :]
+
+
+def _named(text: str) -> re.Match[str] | None:
+    match = _NAMED.match(text)
+    words = set((match["words"] or "").lower().split()) if match else set()
+    return None if words & MULTIPLIERS else match
+
+
+def in_order(node: Node, names: str = "") -> Node:
+    """A list that gives letters their values, each once and in order, as a tuple of these; else the node.
+
+    The letters are x, y, z or a, b, c, d, or those of `names`, such as `(m,n)`.
+    """
+    if not isinstance(node, Group) or node.kind != "list":
+        return node
+    pairs = [assigned(part) if isinstance(part, str) else ("", "") for part in node.parts]
+    found = "".join(name for name, _ in pairs)
+    orders = (names.strip("()").replace(",", ""),) if names else _NAMES_IN_ORDER
+    if len(found) != len(pairs) or len(pairs) < 2 or not any(order.startswith(found) for order in orders):
+        return node
+    return Group("()", tuple(structure(value, DEPTH_LIMIT) for _, value in pairs))
 
 
 def same(one: Node, other: Node, same_expression: Callable[[str, str], bool]) -> bool:
@@ -203,6 +232,8 @@ def same(one: Node, other: Node, same_expression: Callable[[str, str], bool]) ->
 
 def as_interval(text: str) -> Group | None:
     """The interval that an inequality in one letter describes; None for any other expression."""
+    if text == _REALS:
+        return Group("()", ("-\\infty", "\\infty"))
     if match := _BETWEEN.fullmatch(text):
         low, first, second, high = match.groups()
         opening, closing = "[" if "leq" in first else "(", "]" if "leq" in second else ")"

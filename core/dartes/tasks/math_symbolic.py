@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from fractions import Fraction
 from functools import lru_cache
 from types import FrameType
 from typing import Any
@@ -97,6 +98,16 @@ def equal(reference: str, answer: str) -> bool:
 
 
 @lru_cache(CACHED)
+def is_near(text: str, number: Fraction, distance: Fraction) -> bool:
+    """Whether a constant expression is at most so far from a number; False where it cannot be read."""
+    parsed = None if refusal(text) else _parsed(text)
+    value = None if parsed is None else _value(parsed, {})
+    if value is None or value.imag:
+        return False
+    return abs(value.real - float(number)) <= float(distance) * (1 + RELATIVE_TOLERANCE)
+
+
+@lru_cache(CACHED)
 def _parsed(text: str) -> Any:
     reader = _libraries()[0]
     try:
@@ -152,7 +163,7 @@ def _libraries() -> tuple[Any, Any]:
         )
     except ImportError as error:
         raise ConfigurationError(
-            f"task 'math' needs math-verify ({error}): pip install 'dartes[tasks]'"
+            f"task 'math' needs math-verify ({error}): pip install '.[tasks]' in a clone"
         ) from error
     logging.getLogger("math_verify").setLevel(logging.ERROR)
 

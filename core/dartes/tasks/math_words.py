@@ -28,6 +28,11 @@ SYNONYMS: Final = {
     "varnothing": "emptyset",
     "infin": "infty",
     "colon": "mid",
+    "bar": "overline",
+    "approxeq": "approx",
+    "simeq": "approx",
+    "R": "mathbb{R}",
+    "Reals": "mathbb{R}",
 }
 """Commands that mean the same as another one."""
 
@@ -41,7 +46,7 @@ CHARACTERS: Final = {
 
 UNICODE: Final = str.maketrans(
     {
-        **{"\u2212": "-", "\u2013": "-", "\u00d7": "*", "\u00b7": "*", "\u00f7": "/", "\u00b0": ""},
+        **{"\u2212": "-", "\u2013": "-", "\u00d7": "*", "\u00b7": "*", "\u00f7": "/", "\u00b0": "^{\\circ}"},
         **{
             "\u03c0": "\\pi ",
             "\u221e": "\\infty ",
@@ -50,13 +55,19 @@ UNICODE: Final = str.maketrans(
             "\u2208": "\\in ",
         },
         **{"\u2264": "\\leq ", "\u2265": "\\geq ", "\u2260": "\\neq ", "\u00b1": "\\pm "},
-        **{"\u00a0": " ", "\u2009": " "},
+        **{"\u00a0": " ", "\u2009": " ", "\u2248": "\\approx "},
+        **dict.fromkeys(("\u200b", "\u200c", "\u200d", "\u2060", "\ufeff"), ""),
     }
 )
 """Characters outside ASCII that have a LaTeX spelling."""
 
 MULTIPLIERS: Final = _words(
-    "dozen hundred thousand million billion trillion pi times plus minus over or and not maybe"
+    """
+    dozen hundred thousand million billion trillion pi times plus minus over or and not maybe
+    is isn was wrong false incorrect neither nor none nothing no never anything something else either
+    otherwise except unless if but perhaps possibly more less than least most greater fewer another other
+    any both all unknown about around approximately
+    """
 )
 """Words behind a value that change it, and so are no unit."""
 

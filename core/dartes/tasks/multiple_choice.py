@@ -5,6 +5,7 @@ Layouts: BoolQ (`question`, `passage`, a true or false `answer`), SciKnowEval (`
 """
 
 import re
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 from string import ascii_uppercase
@@ -48,11 +49,27 @@ Judge by the text. Think it over in a few sentences, then write yes or no as \\b
 """
 
 # Each pattern starts at a fixed word or letter and its repetitions are bounded, so that all are linear.
-_JSON_ANSWER = r'"answer"\s{{0,8}}:\s{{0,8}}"\s{{0,8}}([{letters}])\s{{0,8}}"'
-_WRITTEN_ANSWER = (
-    r"\banswer\*{{0,4}}\s{{0,8}}:\s{{0,8}}[*(]{{0,4}}(?:\\boxed\{{)?\s{{0,8}}([{letters}])(?![A-Za-z0-9_])"
+_JSON_ANSWER = (
+    r"""(["'])(?i:answer)\1\s{{0,8}}:\s{{0,8}}(["'])\s{{0,8}}(?P<letter>[{upper}{lower}])\s{{0,8}}\2"""
 )
-_LETTER_ALONE = r"(?<![A-Za-z0-9_'\u2019])([{letters}])(?![A-Za-z0-9_'\u2019])"
+# "a" and "I" with a word behind them are words, not letters of choices.
+_LETTER = (
+    r"(?P<letter>[{upper}{lower}])(?<![ai](?=[ \t]{{1,8}}[A-Za-z]))(?<!I(?=[ \t]{{1,8}}[a-z]))"
+    r"(?!_{{0,4}}[A-Za-z0-9])"
+)
+_OPENING = r"[*(_\[]{{0,4}}(?:\\[a-z]{{2,8}}\{{){{0,2}}\(?\s{{0,8}}"
+_WRITTEN_ANSWER = rf"\b(?i:answer)[*_]{{{{0,4}}}}\s{{{{0,8}}}}:\s{{{{0,8}}}}{_OPENING}{_LETTER}"
+_SAID_ANSWER = (
+    rf"\b(?i:answer|choice|option)\s{{{{1,8}}}}is:?\s{{{{1,8}}}}{_OPENING}{_LETTER}"
+    r"(?=[)\]}}*_\"']{{0,6}}(?:[.!;]|\s{{0,8}}(?:\Z|\n)|,?\s(?:because|since)\b))"
+)
+_LETTER_ALONE = r"(?<![A-Za-z0-9_'\u2019])(?P<letter>[{upper}])(?![A-Za-z0-9_'\u2019])"
+_CORRECTION = re.compile(r"\b(?:wait|actually|no|not|but|however|instead|rather|correction)\b", re.IGNORECASE)
+
+_BOX_DRESS = re.compile(
+    r"\\(?:text|textbf|textit|textrm|mathrm|mathbf|mathit|mathsf|bf)\s*\{(.*)\}", re.DOTALL
+)
+_DRESSES = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +88,7 @@ class MultipleChoiceTask:
     system: str | None = None
 
     name: ClassVar[str] = "multiple-choice"
+    gives_auxiliary: ClassVar[bool] = False
     default_auxiliary_weight: ClassVar[float] = 0.0
 
     @classmethod
@@ -119,28 +137,27 @@ class MultipleChoiceTask:
 def chosen_letter(text: str, choices: int) -> str:
     """The letter that an answer settles on, or nothing.
 
-    The last match counts, of the first of these that matches at all: JSON `"answer": "X"`; `answer: X`; an
-    upper-case letter of a choice that stands alone.
+    The last match counts, of the first of these that matches at all: JSON `"answer": "X"`; `answer: X`; a
+    sentence `The answer is X.` that nothing behind it takes back; an upper-case letter of a choice that
+    stands alone. In the first three a lower-case letter counts too, but no article: `answer: a gas` names no
+    choice.
     """
     letters = ascii_uppercase[:choices]
-    both = letters + letters.lower()
-    for pattern, flags in (
-        (_JSON_ANSWER.format(letters=both), re.IGNORECASE),
-        (_WRITTEN_ANSWER.format(letters=both), re.IGNORECASE),
-        (_LETTER_ALONE.format(letters=letters), 0),
-    ):
-        found = re.findall(pattern, text, flags | re.ASCII)
-        if found:
-            return str(found[-1]).upper()
+    for form in (_JSON_ANSWER, _WRITTEN_ANSWER, _SAID_ANSWER, _LETTER_ALONE):
+        pattern = re.compile(form.format(upper=letters, lower=letters.lower()), re.ASCII)
+        last = deque(pattern.finditer(text), maxlen=1)
+        if last and not (form is _SAID_ANSWER and _CORRECTION.search(text, last[0].end())):
+            return last[0]["letter"].upper()
     return ""
 
 
 def yes_or_no(text: str) -> str:
-    """What the last box says: "yes", "no", or nothing."""
-    inside = last_box(text)
-    word = "" if inside is None else inside.strip().lower()
-    if word.startswith("\\text{") and word.endswith("}"):
-        word = word[len("\\text{") : -1].strip()
+    """What the last box says: "yes", "no", or nothing. Type style and a full stop do not matter."""
+    word = (last_box(text) or "").strip()
+    for _ in range(_DRESSES):
+        match = _BOX_DRESS.fullmatch(word.rstrip(".!").rstrip())
+        word = word if match is None else match[1].strip()
+    word = word.rstrip(".!").strip("*_ ").lower()
     return "yes" if word in TRUE_WORDS else "no" if word in FALSE_WORDS else ""
 
 

@@ -28,6 +28,7 @@ class PreferenceTask(InstructionTask):
     """Rows as those of `instruction`; the score is reward - lambda x cost."""
 
     name: ClassVar[str] = "preference"
+    gives_auxiliary: ClassVar[bool] = False
 
     @classmethod
     def from_spec(cls, spec: TaskDescription) -> Self:

@@ -41,7 +41,6 @@ AUDITED: Mapping[str, str] = {
     "gcd": "75c7f6d8425632f2",
     "graph_color": "f774b9447fd3e792",
     "group_anagrams": "688fab56581463a0",
-    "gsm_symbolic": "47c50c7d12efbffe",
     "isomorphic_strings": "1ad0005eb5c929ea",
     "jugs": "e971dfd4841cb36a",
     "kakurasu": "d25a689ec6d8834f",
@@ -95,7 +94,6 @@ AUDITED: Mapping[str, str] = {
     "tsumego": "b8e277a01839d168",
     "word_ladder": "a1ddffb910483e74",
     "word_sequence_reversal": "4204cb3e830278ca",
-    "word_sorting": "69fe64a0063c011c",
     "zebra_puzzles": "34b1cb6b4e298334",
 }
 """Digest of `puzzle_library.source_digest` by the puzzle's name."""

@@ -77,7 +77,7 @@ def library() -> Any:
     except ImportError as error:
         raise ConfigurationError(
             f"task.kind: task 'puzzle' needs the reasoning-gym library ({error}); "
-            "install it with: pip install 'dartes[tasks]'"
+            "install it with: pip install '.[tasks]' in a clone"
         ) from error
     return import_module(f"{ROOT}.factory")
 

@@ -1,6 +1,7 @@
 """Own scorers, for puzzles whose scorer in `reasoning-gym` would run text or take wrong answers for right.
 
-Each gives 1.0 or 0.0. Answers are parsed within bounds and compared; nothing in them is executed.
+Each gives 1.0 or 0.0, unless it says otherwise. Answers are parsed within bounds and compared; nothing in
+them is executed.
 """
 
 import json
@@ -11,12 +12,22 @@ from typing import Any
 
 from dartes.tasks.base import JSON
 from dartes.tasks.expressions import ExpressionError, evaluate
+from dartes.tasks.math_words import UNITS
+from dartes.tasks.numbers import parse_decimal
 from dartes.tasks.puzzle_algebra import AlgebraError, same_function, same_up_to_constant
 from dartes.tasks.puzzle_library import Scorer
 
 _MOST_DIGITS = 400
 _PROBABILITY = re.compile(r"[0-9]{1,20}(\.[0-9]{1,30})?([eE][+-]?[0-9]{1,3})?|[0-9]{1,20}\s*/\s*[0-9]{1,20}")
 _NEARNESS = Fraction(1, 10_000)
+_QUANTITY = re.compile(
+    r"(?:(?:so )?the (?:final )?answer is:?|answer:|=)?\s*[*$]{0,3}(?:\\boxed\{)?[$\u20ac\u00a3]?"
+    r"([+-]?[0-9][0-9,]*(?:\.[0-9]+)?)\}?[*$]{0,3}%?\s*([a-z]{0,20}(?: [a-z]{1,20})?)\.?",
+    re.IGNORECASE,
+)
+_QUANTITY_LIMIT = 120
+_ORDERED_OTHERWISE = 0.2
+"""Least score for the right words in another order."""
 
 
 def _exact(answer: str, reference: str | None, metadata: Mapping[str, JSON]) -> float:
@@ -132,6 +143,32 @@ def _antiderivative(answer: str, reference: str | None, metadata: Mapping[str, J
         return 0.0
 
 
+def _quantity(answer: str, reference: str | None, metadata: Mapping[str, JSON]) -> float:
+    """One number, with a currency sign or a unit; the library's scorer takes the first number of any text."""
+    del metadata
+    match = _QUANTITY.fullmatch(answer.strip()) if len(answer) <= _QUANTITY_LIMIT else None
+    if match is None or not set(match[2].lower().split()) <= UNITS:
+        return 0.0
+    wanted = parse_decimal((reference or "").strip())
+    return float(wanted is not None and parse_decimal(match[1]) == wanted)
+
+
+def _sorted_words(answer: str, reference: str | None, metadata: Mapping[str, JSON]) -> float:
+    """The share of words in their places, of the longer list; at least 0.2 for the right words.
+
+    The library's scorer takes no notice of words behind the right list.
+    """
+    del reference
+    wanted = metadata["sorted_words"]
+    if not isinstance(wanted, list) or not wanted:
+        raise TypeError("metadata lacks the sorted words")
+    found = [word.strip() for word in answer.split(",")]
+    right_places = sum(one == other for one, other in zip(found, wanted, strict=False))
+    share: float = right_places / max(len(found), len(wanted))
+    right_words = sorted(found) == sorted(map(str, wanted))
+    return max(share, _ORDERED_OTHERWISE) if right_words else share
+
+
 OWN: Mapping[str, Callable[[str, str | None, Mapping[str, JSON]], float]] = {
     "binary_matrix": _exact,
     "bitwise_arithmetic": _whole_number,
@@ -140,6 +177,7 @@ OWN: Mapping[str, Callable[[str, str | None, Mapping[str, JSON]], float]] = {
     "countdown": _countdown,
     "figlet_font": _any_case,
     "game_of_life_halting": _any_case,
+    "gsm_symbolic": _quantity,
     "intermediate_integration": _without_blanks,
     "letter_jumble": _any_case,
     "n_queens": _queens,
@@ -150,6 +188,7 @@ OWN: Mapping[str, Callable[[str, str | None, Mapping[str, JSON]], float]] = {
     "spell_backward": _any_case,
     "spiral_matrix": _exact,
     "string_insertion": _exact,
+    "word_sorting": _sorted_words,
 }
 """Own scorer by the puzzle's name."""
 

@@ -44,6 +44,7 @@ class PythonFunctionTask:
     timeout_seconds: int = DEFAULT_TIMEOUT_SECONDS
 
     name: ClassVar[str] = "python"
+    gives_auxiliary: ClassVar[bool] = False
     has_score: ClassVar[bool] = True
     grader: ClassVar[str] = "python"
 

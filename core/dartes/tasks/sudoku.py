@@ -40,7 +40,14 @@ Think as long as you need. Then write the whole completed grid between <answer> 
 line, with a space between digits.
 """
 
-_SEPARATORS = re.compile(r"[\s|,;\[\]+\-]+")
+# Spaces, commas, brackets, bars; lines drawn with characters; emphasis and the columns of LaTeX.
+_SEPARATORS = re.compile(r"(?:[\s|,;\[\]+\-&$`\u2500-\u257f]|\*\*)+")
+_RULE = re.compile(r"[\s|+\-=:\u2013\u2014\u2500-\u257f]*")
+_ROW_LABEL = re.compile(r"\s{0,8}(?:[-*]\s{1,4})?row\s{0,4}([1-9])\s{0,4}[:=)]", re.IGNORECASE)
+_LINE_END = re.compile(
+    r"\\\\|\\hline|\\(?:begin|end)\{[a-z]{1,12}\}(?:\{[clr|]{1,40}\})?|\]\s{0,8},\s{0,8}(?=\[)|(?=\[\[)|(?<=\]\])"
+)
+"""Where a row ends, or a grid begins or ends, other than at the end of a line."""
 
 Grid: TypeAlias = tuple[int, ...]
 """Cells row by row; 0 for a blank."""
@@ -133,14 +140,15 @@ def units(size: int) -> list[list[int]]:
 def find_grid(text: str, size: int) -> Grid | None:
     """The last grid without blanks in a text: in its last answer block if it has one, else anywhere.
 
-    A grid is `size` rows of `size` digits on lines of their own; lines without a digit between them (rules,
-    empty ones) are passed over. Between digits may stand spaces, commas, brackets and bars.
+    A grid is `size` rows of `size` digits on lines of their own, or in a list of lists; lines without a digit
+    between them (rules, empty ones) are passed over. Between digits may stand spaces, commas, brackets, bars
+    and drawn lines. A row that is called `Row 3` must be the third.
     """
     inside = last_answer(text)
     rows: list[Grid] = []
-    for line in reversed((text if inside is None else inside).splitlines()):
-        digits = _digits(line, size)
-        if digits is None:
+    for line in reversed(_LINE_END.sub("\n", text if inside is None else inside).splitlines()):
+        label, digits = _labelled_digits(line, size)
+        if digits is None or (label is not None and label != size - len(rows)):
             rows = []
         elif digits:
             rows.append(digits)
@@ -156,12 +164,21 @@ def as_lines(grid: Grid) -> str:
     return "\n".join(" ".join(str(cell) if cell else "." for cell in row) for row in rows)
 
 
+def _labelled_digits(line: str, size: int) -> tuple[int | None, Grid | None]:
+    """The number that a row is given in front of it, if it is, and its digits."""
+    if len(line) > LONGEST_LINE:
+        return None, None
+    plain = line.replace("**", "")
+    match = _ROW_LABEL.match(plain)
+    if match is None:
+        return None, _digits(line, size)
+    return int(match[1]), _digits(plain[match.end() :], size) or None
+
+
 def _digits(line: str, size: int) -> Grid | None:
     """The digits of a row; none of them for a line that only separates; None for a line that is no row."""
-    if len(line) > LONGEST_LINE:
-        return None
     packed = _SEPARATORS.sub("", line)
-    if not packed:
+    if not packed or _RULE.fullmatch(line):
         return ()
     if len(packed) != size or not all("1" <= cell <= str(size) for cell in packed):
         return None

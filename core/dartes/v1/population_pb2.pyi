@@ -44,7 +44,7 @@ class DataDigest(_message.Message):
     def __init__(self, name: _Optional[str] = ..., digest: _Optional[str] = ...) -> None: ...
 
 class RegisterRequest(_message.Message):
-    __slots__ = ("worker", "protocol", "fingerprint", "base_digest", "data", "algorithm_digest", "noise_version", "tensors", "weights")
+    __slots__ = ("worker", "protocol", "fingerprint", "base_digest", "data", "algorithm_digest", "noise_version", "tensors", "weights", "warnings")
     WORKER_FIELD_NUMBER: _ClassVar[int]
     PROTOCOL_FIELD_NUMBER: _ClassVar[int]
     FINGERPRINT_FIELD_NUMBER: _ClassVar[int]
@@ -54,6 +54,7 @@ class RegisterRequest(_message.Message):
     NOISE_VERSION_FIELD_NUMBER: _ClassVar[int]
     TENSORS_FIELD_NUMBER: _ClassVar[int]
     WEIGHTS_FIELD_NUMBER: _ClassVar[int]
+    WARNINGS_FIELD_NUMBER: _ClassVar[int]
     worker: str
     protocol: int
     fingerprint: str
@@ -63,7 +64,8 @@ class RegisterRequest(_message.Message):
     noise_version: str
     tensors: _containers.RepeatedCompositeFieldContainer[TensorShape]
     weights: WeightsVersion
-    def __init__(self, worker: _Optional[str] = ..., protocol: _Optional[int] = ..., fingerprint: _Optional[str] = ..., base_digest: _Optional[str] = ..., data: _Optional[_Iterable[_Union[DataDigest, _Mapping]]] = ..., algorithm_digest: _Optional[str] = ..., noise_version: _Optional[str] = ..., tensors: _Optional[_Iterable[_Union[TensorShape, _Mapping]]] = ..., weights: _Optional[_Union[WeightsVersion, _Mapping]] = ...) -> None: ...
+    warnings: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, worker: _Optional[str] = ..., protocol: _Optional[int] = ..., fingerprint: _Optional[str] = ..., base_digest: _Optional[str] = ..., data: _Optional[_Iterable[_Union[DataDigest, _Mapping]]] = ..., algorithm_digest: _Optional[str] = ..., noise_version: _Optional[str] = ..., tensors: _Optional[_Iterable[_Union[TensorShape, _Mapping]]] = ..., weights: _Optional[_Union[WeightsVersion, _Mapping]] = ..., warnings: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class SnapshotInfo(_message.Message):
     __slots__ = ("iteration", "row_hash", "digest", "file")

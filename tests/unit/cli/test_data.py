@@ -1,6 +1,7 @@
 """`dartes data show`: what the model is asked, and what an answer would earn."""
 
 import json
+import socket
 import subprocess
 import sys
 from collections.abc import Callable
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from dartes.cli.main import main
+from dartes.rewards import service
 
 from .in_process import SPEC, changed
 
@@ -41,7 +43,7 @@ def test_the_first_problems_are_shown_as_asked_with_their_answers(
     spec = with_rows(tmp_path, {"a": 1, "b": 2}, {"a": 3, "b": 4}, {"a": 5, "b": 6}, {"a": 7, "b": 8})
     code, out, _ = shown(spec, "--count", "2")
     assert code == 0
-    assert out.splitlines()[0].startswith("spec.dataset: 4 problems of ")
+    assert out.splitlines()[0] == f"spec.dataset: {tmp_path}/rows.jsonl (4 problems)"
     assert out.splitlines()[1:] == [
         "",
         "row 0, task addition",
@@ -67,13 +69,12 @@ def test_a_chat_is_shown_turn_by_turn(shown: Callable[..., tuple[int, str, str]]
 @pytest.mark.parametrize(
     ("answer", "lines"),
     [
-        ("7", ["  passed", "  score      1", "  auxiliary  0, weighted 0.1", "  taken as   7"]),
+        ("7", ["  passed", "  score      1", "  taken as   7"]),
         (
             "8\x1b[2J",
             [
                 "  failed",
                 "  score      0",
-                "  auxiliary  0, weighted 0.1",
                 "  taken as   8\\x1b[2J",
                 "  reason     not the sum",
             ],
@@ -99,20 +100,57 @@ def test_data_that_would_steer_the_terminal_is_escaped(
 
 
 def test_an_evaluation_set_and_a_stage_can_be_named(shown: Callable[..., tuple[int, str, str]]) -> None:
-    assert "spec.evaluation.sets[held-out]: 12 problems" in shown(SPEC, "--set", "held-out")[1]
+    assert (
+        "spec.evaluation.sets[held-out]: builtin://addition [test] (12 problems)"
+        in shown(SPEC, "--set", "held-out")[1]
+    )
     part = {"source": "builtin://addition", "split": "train", "maxProblems": 9, "iterations": 1}
     spec = changed(es__iterations=None, dataset={"stages": [{**part, "maxProblems": 8}, part]})
-    assert "spec.dataset.stages[0]: 8 problems" in shown(spec)[1]
-    assert "spec.dataset.stages[1]: 9 problems" in shown(spec, "--stage", "1")[1]
+    assert "spec.dataset.stages[0]: builtin://addition [train] (8 problems)" in shown(spec)[1]
+    assert "spec.dataset.stages[1]: builtin://addition [train] (9 problems)" in shown(spec, "--stage", "1")[1]
 
 
 def test_rows_of_a_mix_are_counted_through_its_parts(shown: Callable[..., tuple[int, str, str]]) -> None:
     part = {"source": "builtin://addition", "split": "train", "maxProblems": 9}
     spec = changed(dataset={"mix": [part, {**part, "split": "test"}]})
     ninth = shown(spec, "--row", "9")[1]
-    assert "spec.dataset.mix[1]: 9 problems" in ninth
+    assert "spec.dataset.mix[1]: builtin://addition [test] (9 problems)" in ninth
     assert "row 9, task addition" in ninth
     assert "spec.dataset.mix[0]" in shown(spec, "--row", "8")[1]
+
+
+@pytest.mark.parametrize(
+    ("options", "rows"),
+    [([], [0, 9, 10, 19]), (["--count", "2"], [0, 9]), (["--count", "6"], [0, 1, 9, 10, 11, 19])],
+)
+def test_of_a_mix_each_part_is_shown(
+    shown: Callable[..., tuple[int, str, str]], options: list[str], rows: list[int]
+) -> None:
+    part = {"source": "builtin://addition", "split": "train", "maxProblems": 9}
+    spec = changed(dataset={"mix": [part, {**part, "maxProblems": 1}, part, part]})
+    out = shown(spec, *options)[1]
+    assert [int(line.split()[1][:-1]) for line in out.splitlines() if line.startswith("row ")] == rows
+    assert "spec.dataset.mix[1]: builtin://addition [train] (1 problems)" in out
+
+
+def test_a_reward_service_that_is_down_is_not_waited_for(
+    shown: Callable[..., tuple[int, str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service, "FIRST_WAIT_SECONDS", 0.001)
+    spec = with_rows(tmp_path, {"prompt": "Say hello"})
+    url = f"http://127.0.0.1:{closed_port()}/score"
+    spec["task"] = {"kind": "instruction", "options": {"rewardService": url}}
+    code, _, err = shown(spec, "--answer", "hello")
+    assert code == 75
+    assert f"error: no grade: rewards are unavailable: reward service {url}: " in err
+    assert "tried 3 times; see to the service, then try again" in err
+
+
+def closed_port() -> int:
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        port: int = bound.getsockname()[1]
+    return port
 
 
 @pytest.mark.parametrize(
@@ -135,9 +173,9 @@ def test_what_is_not_there_is_said(
 def test_a_row_that_does_not_fit_is_an_error_that_names_its_columns(
     shown: Callable[..., tuple[int, str, str]], tmp_path: Path
 ) -> None:
-    code, _, err = shown(with_rows(tmp_path, {"a": 1}))
+    code, _, err = shown(with_rows(tmp_path, {"a": 1, "b": 2}, {"a": 1}))
     assert code == 64
-    assert "spec.dataset: column 'b' is missing (there are: a)" in err
+    assert "spec.dataset: rows.jsonl line 2: column 'b' is missing (there are: a)" in err
 
 
 def test_an_answer_file_must_be_text(shown: Callable[..., tuple[int, str, str]], tmp_path: Path) -> None:

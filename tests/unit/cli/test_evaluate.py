@@ -64,6 +64,16 @@ def test_every_iteration_is_answered_as_in_the_run_bit_by_bit(run: RunFolder) ->
                 assert np.array_equal(own.keys, again.keys if again.keys is not None else [])
 
 
+def test_a_reward_that_has_changed_since_the_run_is_said(
+    run: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert evaluate_run(run, Choice.LAST, ["other"], in_process).note is None
+    monkeypatch.setattr(evaluate_module, "job_reward_digest", lambda *_: "another")
+    note = evaluate_run(run, Choice.LAST, ["other"], in_process).note
+    assert note is not None
+    assert note.startswith("the reward has changed since the run")
+
+
 def test_best_and_last_are_words_for_an_iteration(run: RunFolder) -> None:
     last = evaluate_run(run, Choice.LAST, ["other"], in_process)
     assert [(e.set_name, e.iteration) for e in last.evaluations] == [("other", 6)]

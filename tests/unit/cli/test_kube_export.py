@@ -129,7 +129,7 @@ def test_a_missing_module_is_told_with_the_extra_that_holds_it(
 
     monkeypatch.setattr(export_module, "export_job", fail)
     assert main(["export", "tiny", "--output", str(tmp_path / "model")]) == 64
-    assert "pip install 'dartes[worker]'" in capsys.readouterr().err
+    assert "pip install '.[worker]' in a clone" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("phase", ["Failed", "Suspended"])

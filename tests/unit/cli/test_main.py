@@ -101,11 +101,11 @@ def test_a_folder_without_a_run_is_the_users_mistake(
         (KeyboardInterrupt(), 76, "interrupted"),
         (OSError(errno.ENOSPC, "No space left on device", "/x/y"), 75, "the disk is full"),
         (PermissionError(errno.EACCES, "Permission denied", "/x/y"), 64, "error: /x/y: Permission denied"),
-        (ModuleNotFoundError("No module named 'rich'", name="rich.bar"), 64, "pip install 'dartes[cli]'"),
+        (ModuleNotFoundError("No module named 'rich'", name="rich.bar"), 64, "pip install '.[cli]' in a"),
         (
             ModuleNotFoundError("No module named 'huggingface_hub'", name="huggingface_hub.errors"),
             64,
-            "pip install 'dartes[worker]'",
+            "pip install '.[worker]' in a clone",
         ),
     ],
 )
@@ -121,6 +121,22 @@ def test_errors_become_exit_codes_and_one_line(
     said = capsys.readouterr().err
     assert words in said
     assert len(said.splitlines()) == 1
+
+
+def test_what_data_say_cannot_steer_the_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ending(monkeypatch, ConfigurationError("no column 'a\x1b[2J\u202e'\nthere is: b\r"))
+    assert main(["validate", "x.yaml"]) == 64
+    assert capsys.readouterr().err == "error: no column 'a\\x1b[2J\\u202e'\nthere is: b\\x0d\n"
+
+
+def test_what_a_command_prints_of_data_cannot_steer_the_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("dartes.cli.validate.validate", lambda _: ["warning: \x1b[2J\u202e"])
+    assert main(["validate", "x.yaml"]) == 0
+    assert capsys.readouterr().out == "warning: \\x1b[2J\\u202e\n"
 
 
 @pytest.mark.parametrize("module", EXTRA_OF_MODULE)

@@ -5,7 +5,14 @@ import sys
 
 import pytest
 
-from dartes.cli.progress import Bar, PlainLines, duration, new_evaluations, progress_for_terminal
+from dartes.cli.progress import (
+    Bar,
+    PlainLines,
+    duration,
+    new_evaluations,
+    new_notes,
+    progress_for_terminal,
+)
 from dartes.v1 import control_pb2 as wire
 
 
@@ -102,3 +109,25 @@ def test_a_terminal_gets_a_bar_with_everything_that_was_asked_for(
     assert 12 * "/folder/name" in said
     for part in ("iteration 3/20", "pass 0.500", "replay 9", "3,163 tok/s", "3:07 min left"):
         assert part in said
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_a_reason_cannot_steer_the_terminal(terminal: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    output = io.StringIO()
+    monkeypatch.setattr(sys, "stdout", output)
+    paused = status(0, phase=wire.PHASE_PAUSED, message="service says \u202e\x9b2J [/red]")
+    with Bar() if terminal else PlainLines() as shown:
+        shown.update(paused)
+        shown.say("note: \u202e")
+    assert "paused: service says \\u202e\\x9b2J [/red]" in output.getvalue()
+    assert "note: \\u202e" in output.getvalue()
+    assert "\u202e" not in output.getvalue()
+
+
+def test_a_note_is_told_once_even_where_a_coordinator_that_restarted_says_it_again() -> None:
+    shown: set[str] = set()
+    assert new_notes(status(1, notes=["two prompts are too long"]), shown) == [
+        "warning: two prompts are too long"
+    ]
+    again = status(2, notes=["two prompts are too long", "another reward"])
+    assert new_notes(again, shown) == ["warning: another reward"]

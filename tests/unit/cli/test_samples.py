@@ -52,6 +52,18 @@ def test_the_count_is_of_each_set(run: RunFolder, capsys: pytest.CaptureFixture[
     assert [s["set"] for s in read(run, capsys, "--count", "1")] == ["held-out", "sampled", "other"]
 
 
+def test_an_answer_of_several_is_named_by_its_number(
+    run: RunFolder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["samples", str(run.path), "--count", "1"]) == 0
+    heads = [line for line in capsys.readouterr().out.splitlines() if ", after iteration " in line]
+    assert [head.partition(", after")[0] for head in heads] == [
+        "held-out, row 0",
+        "sampled, row 0, sample 1 of 40",
+        "other, row 0",
+    ]
+
+
 def test_best_is_the_iteration_that_the_summary_names(
     run: RunFolder, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -96,6 +96,17 @@ def test_samples_the_best_iteration_and_holdouts_are_told() -> None:
     ]
 
 
+def test_a_set_without_a_base_model_to_win_over_tells_its_mean_score_and_why() -> None:
+    why = "this set was added at iteration 10"
+    unknown = dict.fromkeys(("accuracy", "interval95", "pass_at_k", "maj_at_k"))
+    point = {"iteration": 20, "problems": 9, "samples": 4, "mean_score": 0.51239, "no_base": why, **unknown}
+    entry = {"before": None, "after": point, "best": None, "change": None, "against_base": True}
+    assert accuracy_lines({"evaluations": {"chat": entry}, "holdouts": {"old": entry}}) == [
+        f"{name}: mean score 0.5124 (no base: {why}) after 20 iterations (9 held-out problems)"
+        for name in ("chat", "old (holdout)")
+    ]
+
+
 def test_wins_over_the_base_model_have_no_before() -> None:
     point = {"iteration": 20, "accuracy": 0.6, "problems": 10, "interval95": [0.25, 0.75]}
     entry = {"before": {**point, "iteration": 0, "accuracy": 0.0}, "after": point, "against_base": True}

@@ -13,7 +13,7 @@ import pytest
 from dartes.cli import status as status_module
 from dartes.cli.main import main
 from dartes.cli.status import RunPhase, is_held, status_lines, status_of
-from dartes.cli.words import forgotten_words, share_words
+from dartes.cli.words import forgotten_words, sample_words, share_words
 from dartes.errors import ConfigurationError
 from dartes.state import DamagedStoreError, RunFolder
 from dartes.v1 import control_pb2 as wire
@@ -218,18 +218,43 @@ def test_evaluations_have_intervals_and_name_the_best_and_what_was_forgotten(eva
     status = status_of(folder)
     entries = {(e["set"], e["iteration"]): e for e in status["evaluations"]}
     assert len(entries) == 9
-    assert {e["iteration"] for e in entries.values() if e["best"]} == {summary["best"]}
+    assert [key for key, e in entries.items() if e["best"]] == [("held-out", summary["best"])]
     assert {name for (name, _), e in entries.items() if e["holdout"]} == {"other"}
     assert entries["other", 6]["change"] == summary["holdouts"]["other"]["change"]
     assert entries["other", 0]["change"] is None
     assert entries["held-out", 6]["change"] is None
     assert entries["sampled", 3]["interval95"] == summary["evaluations"]["sampled"]["all"][1]["interval95"]
     lines = status_lines(status)
-    best = summary["evaluations"]["sampled"]["best"]
-    assert f"  sampled: {share_words(best)} after iteration {summary['best']}  <- best" in lines
+    best = summary["evaluations"]["held-out"]["best"]
+    marked = [line for line in lines if line.endswith("<- best")]
+    assert marked == [f"  held-out: {share_words(best)} after iteration {summary['best']}  <- best"]
     forgotten = forgotten_words(summary["holdouts"]["other"]["change"])
     after = share_words(summary["holdouts"]["other"]["after"])
     assert f"  other (holdout): {after} after iteration 6; forgotten: {forgotten}" in lines
+
+
+def test_the_newest_evaluation_of_each_set_has_its_other_figures_on_one_line(evaluated_folder: Path) -> None:
+    summary = json.loads(RunFolder(evaluated_folder).summary.read_text())
+    status = status_of(RunFolder(evaluated_folder))
+    newest = {e["set"]: e for e in status["evaluations"]}
+    for name, after in {n: e["after"] for n, e in summary["evaluations"].items()}.items():
+        assert after.items() <= newest[name].items()
+    lines = status_lines(status)
+    points = summary["evaluations"]["sampled"]["after"]
+    details = [line for line in lines if line.startswith("    9 problems")]
+    assert details == [
+        f"    9 problems{sample_words(points)}, {100 * points['truncated_share']:.1f} % cut off, "
+        f"{points['mean_length']:.0f} tokens on average, format {100 * points['format_share']:.1f} %, "
+        f"mean score {points['mean_score']:.4g}"
+    ]
+    assert "pass@40" in details[0]
+    assert len([line for line in lines if " cut off" in line]) == 3
+
+
+def test_wins_over_the_base_model_are_called_so(evaluated_folder: Path) -> None:
+    status = status_of(RunFolder(evaluated_folder))
+    status["evaluations"] = [{**status["evaluations"][-1], "against_base": True}]
+    assert any(" better than the base model after iteration 6" in line for line in status_lines(status))
 
 
 def test_a_run_in_stages_says_which_one_and_how_long_all_are(

@@ -1,13 +1,19 @@
 """`dartes validate` finds everything that is wrong with a job, its data and its model in one go."""
 
+import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from dartes.builtin import builtin_model
 from dartes.cli.main import main
+from dartes.errors import ConfigurationError
+from dartes.tasks.base import Message
+from dartes_worker.engines.prompts import PromptEncoder
 
 from .in_process import SPEC, changed
 
@@ -68,9 +74,9 @@ def test_mistakes_in_every_data_set_and_in_the_model_are_told_together(
     said = capsys.readouterr().err
     assert f"{tmp_path / 'train.jsonl'} line 2: empty line; remove it" in said
     assert "spec.evaluation.sets[first]: " in said
-    assert "problem 1: column 'b' must hold a whole number, not 'two'" in said
-    assert "spec.evaluation.sets[second]: dataset.source: there is no file" in said
-    assert f"{tmp_path / 'model'}" in said.splitlines()[-1]
+    assert "test.jsonl line 1: column 'b' must hold a whole number, not 'two'" in said
+    assert "spec.evaluation.sets[second].dataset.source: there is no file" in said
+    assert f"{tmp_path / 'model'}" in said.splitlines()[0]
     assert "Traceback" not in said
 
 
@@ -114,3 +120,146 @@ def test_a_part_of_a_mix_that_is_too_small_for_the_batch_is_named(
     spec = changed(dataset={"mix": [{**part, "maxProblems": 2}, {**part, "maxProblems": 50}]})
     assert main(["validate", str(job_file(spec))]) == 64
     assert "spec.dataset.mix[0]: a batch takes 4 of its problems" in capsys.readouterr().err
+
+
+REWARD = """
+print("imported")
+
+
+def reward(prompts, completions, solution):
+    raise RuntimeError("not to be called")
+"""
+
+
+def python_job(tmp_path: Path, source: str, **changes: object) -> dict[str, Any]:
+    (tmp_path / "reward.py").write_text(source)
+    task = {"kind": "python", "prompt": "{question}=", "python": {"function": "reward:reward"}}
+    return changed(task=task, **changes)
+
+
+def test_a_reward_function_that_asks_for_a_column_that_is_not_there_is_found(
+    job_file: JobWriter, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["validate", str(job_file(python_job(tmp_path, REWARD)))]) == 64
+    said = capsys.readouterr().err
+    assert "task.python: reward:reward asks for 'solution', and the problems have no such column" in said
+    assert "offered are: a, b, completions, operator, prompts, question" in said
+    assert "spec.evaluation.sets[held-out]: task.python" in said
+    assert "not to be called" not in said
+
+
+def test_a_reward_function_whose_columns_are_there_is_not_called(job_file: JobWriter, tmp_path: Path) -> None:
+    assert main(["validate", str(job_file(python_job(tmp_path, REWARD.replace("solution", "b"))))]) == 0
+
+
+def test_what_is_wrong_with_an_inherited_task_is_told_once(
+    job_file: JobWriter, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spec = changed(task={"kind": "addition", "options": {"nope": 1}})
+    own = {"kind": "addition", "options": {"other": 1}}
+    spec["evaluation"]["sets"].append(
+        {"name": "own", "task": own, "dataset": {"source": "builtin://addition", "split": "test"}}
+    )
+    assert main(["validate", str(job_file(spec))]) == 64
+    said = capsys.readouterr().err
+    assert said.count("task.options.nope") == 1
+    assert "error: task.options.nope" in said
+    assert "spec.evaluation.sets[own]: task.options.other" in said
+
+
+def test_a_function_that_cannot_be_imported_is_tried_once(
+    job_file: JobWriter, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    spec = python_job(tmp_path, "raise RuntimeError('broken')\n")
+    assert main(["validate", str(job_file(spec))]) == 64
+    said = capfd.readouterr().err
+    assert said.count("Traceback") == 1
+    assert said.count("reward:reward can't be imported: RuntimeError: broken") == 1
+
+
+def test_data_that_cannot_be_read_is_told_beside_a_task_that_is_wrong(
+    job_file: JobWriter, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spec = changed(task={"kind": "addition", "options": {"nope": 1}}, dataset={"source": "none.jsonl"})
+    assert main(["validate", str(job_file(spec))]) == 64
+    said = capsys.readouterr().err
+    assert "there is no file" in said
+    assert "task.options.nope" in said
+
+
+CHAT = {"kind": "arithmetic"}
+
+
+@pytest.fixture
+def own_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A model folder whose tokenizer has no chat template, for the usual engine."""
+    monkeypatch.delenv("DARTES_ENGINE", raising=False)
+    shutil.copytree(builtin_model("addition"), tmp_path / "model")
+    return tmp_path / "model"
+
+
+def chat_job(**changes: object) -> dict[str, Any]:
+    spec = changed(task=CHAT, dataset__source="builtin://arithmetic", model__source="model", **changes)
+    spec["evaluation"]["sets"][0]["dataset"]["source"] = "builtin://arithmetic"
+    return spec
+
+
+def test_messages_for_a_model_without_a_chat_template_are_refused_in_the_engines_words(
+    job_file: JobWriter, own_model: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["validate", str(job_file(chat_job()))]) == 64
+    said = capsys.readouterr().err
+    tokenizer = SimpleNamespace(chat_template=None, eos_token_id=0, pad_token_id=0)
+    with pytest.raises(ConfigurationError) as raised:
+        PromptEncoder(tokenizer, (0,), own_model).encode([(Message("user", "1 + 1"),)])
+    assert said == f"error: {raised.value}\n"
+
+
+@pytest.mark.parametrize("place", ["chat_template.jinja", "tokenizer_config.json"])
+def test_messages_for_a_model_with_a_chat_template_are_right(
+    job_file: JobWriter, own_model: Path, place: str
+) -> None:
+    path = own_model / place
+    if path.exists():
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"chat_template": "{{ messages }}"}))
+    else:
+        path.write_text("{{ messages }}")
+    assert main(["validate", str(job_file(chat_job()))]) == 0
+
+
+def test_raw_prompts_need_no_chat_template(job_file: JobWriter, own_model: Path) -> None:
+    assert own_model.is_dir()
+    assert main(["validate", str(job_file(changed(model__source="model")))]) == 0
+    asked_as_chat = {"kind": "addition", "system": "Answer briefly."}
+    assert main(["validate", str(job_file(changed(model__source="model", task=asked_as_chat)))]) == 64
+
+
+@pytest.mark.parametrize(
+    ("folder", "words"),
+    [
+        ("nowhere", "task.options.rewardModel = 'nowhere': no folder "),
+        ("empty", "no configuration that can be read"),
+        ("model", "is no sequence classifier; a reward model's config.json names"),
+    ],
+)
+def test_a_local_reward_model_that_is_none_is_refused(
+    job_file: JobWriter,
+    own_model: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    folder: str,
+    words: str,
+) -> None:
+    (tmp_path / "empty").mkdir()
+    task = {"kind": "instruction", "options": {"rewardModel": folder, "prompts": "raw"}}
+    assert main(["validate", str(job_file(changed(task=task)))]) == 64
+    said = capsys.readouterr().err
+    assert said.count(words) == 1
+    assert "task.options.rewardModel" in said
+
+
+def test_a_local_reward_model_and_one_on_the_hub_are_accepted(job_file: JobWriter, own_model: Path) -> None:
+    config = own_model / "config.json"
+    config.write_text(json.dumps({"architectures": ["LlamaForSequenceClassification"]}))
+    options = {"rewardModel": "model", "costModel": "hf://nobody/nothing@main", "prompts": "raw"}
+    assert main(["validate", str(job_file(changed(task={"kind": "preference", "options": options})))]) == 0

@@ -1,11 +1,20 @@
 """Blocks of evaluation sets: several samples to a problem, keys, texts, and passes against the base model."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from dartes.evaluation import EVALUATION_BLOCK, base_level, blocks, logged_rows, rows_per_block, wins
+from dartes.evaluation import (
+    EVALUATION_BLOCK,
+    base_level,
+    blocks,
+    logged_rows,
+    rows_per_block,
+    wins,
+    wrong_wins,
+)
 from dartes.rpc.encoding import pack_bits, pack_floats
 from dartes.state import StoredEvaluation
 from dartes.v1 import population_pb2 as wire
@@ -139,8 +148,30 @@ def test_the_base_model_does_not_win_against_itself_also_when_it_is_evaluated_ag
     report = block(0, 1, [True], scores=scores(5.0), completions=[completion(0, passed=True, score=5.0)])
     answers.put(answers.read(report))
     (again,) = stored_evaluations(0, {"set": answers}, {"set": base([4.0])})
+    assert "no_base" not in again.beside
     assert again.passed.tolist() == [False]
     assert [(c.passed, c.reason) for c in again.completions] == [(False, "the base model itself")]
+
+
+@pytest.mark.parametrize(
+    ("first", "why"),
+    [
+        (None, "this set was added at iteration 3"),
+        (replace(base([1.0, 0.5]), iteration=2), "this set was added at iteration 2"),
+        (base([1.0, 0.5, 2.0]), "this set had 3 problems at iteration 0, and has 2 now"),
+    ],
+)
+def test_trained_weights_are_no_base_and_neither_are_other_problems(
+    first: StoredEvaluation | None, why: str
+) -> None:
+    answers = SetAnswers(EvaluationSetPlan(2, against_base=True), log_completions=1)
+    texts = [completion(0, score=9.0)]
+    answers.put(answers.read(block(0, 2, [False, False], scores=scores(9.0, 8.0), completions=texts)))
+    (stored,) = stored_evaluations(3, {"set": answers}, {} if first is None else {"set": first})
+    assert stored.passed.tolist() == [False, False]
+    assert (stored.beside["mean_score"], stored.beside["no_base"]) == (8.5, why)
+    assert [(c.passed, c.reason) for c in stored.completions] == [(False, f"no base: {why}")]
+    assert list(wrong_wins([stored] if first is None else [first, stored])) == []
 
 
 def test_texts_of_a_set_against_the_base_model_say_whether_they_won() -> None:

@@ -57,6 +57,17 @@ def test_the_same_function_after_a_restart_is_no_event(tmp_path: Path) -> None:
     assert "RewardChanged" not in scene.events()
 
 
+def test_what_workers_say_of_the_data_is_noted_once_and_told_to_whoever_follows(tmp_path: Path) -> None:
+    scene = scene_of(tmp_path)
+    for worker in ("u", "v"):
+        request = registration(worker, scene.run, warnings=["2 prompts leave no room", "x" * 5_000])
+        scene.coordinator.register(request, scene.clock())
+    notes = scene.coordinator.status().notes
+    assert [note[:20] for note in notes] == ["2 prompts leave no r", "x" * 20]
+    assert len(notes[1]) == 2_000
+    assert scene.events().count("DataWarning") == 2
+
+
 def test_a_run_whose_workers_wait_for_rewards_is_paused_and_says_why(tmp_path: Path) -> None:
     scene = scene_of(tmp_path, "u", "v")
     workers = scene.coordinator.workers

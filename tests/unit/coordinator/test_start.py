@@ -117,6 +117,20 @@ def test_a_job_that_cannot_go_on_here_is_refused_and_changes_nothing(
     assert not folder.damaged.exists()
 
 
+def test_a_set_that_was_left_out_for_one_start_comes_back_with_the_same_rows_only(tmp_path: Path) -> None:
+    folder = finished_folder(tmp_path, plan(), 2)
+    without = plan(evaluation_sets={}, data_digests={"train": "train-digest"})
+    opened(folder, without).close()
+    opened(folder, without).close()
+    digests = {"train": "train-digest", "held-out": "other-digest"}
+    other = plan(evaluation_sets={"held-out": EvaluationSetPlan(3)}, data_digests=digests)
+    said = refusal(folder, other)
+    assert "the data set 'held-out' had digest held-out-digest, now other-digest" in said
+    assert "an evaluation set with other problems needs another name" in said
+    resumed_to_end(folder, plan())
+    assert load_run(folder, plan()).progress.hashes == expected_hashes(plan())[0]
+
+
 def test_all_that_differs_is_named_at_once(tmp_path: Path) -> None:
     folder = finished_folder(tmp_path, plan(), 2)
     other = plan(

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dartes.data import Dataset, DatasetError, load_dataset
-from dartes.data.arrow_values import SLICE_BYTES, SLICE_ROWS, rows_per_slice
+from dartes.data.arrow_values import SLICE_BYTES, SLICE_ROWS, ArrowRows, rows_per_slice
 
 from .kit import Description, write
 
@@ -106,6 +106,14 @@ def test_a_column_that_json_cannot_hold_is_left_out_and_said(
     )
     with pytest.raises(DatasetError, match="set.parquet: no column with text"):
         load(tmp_path, image=column)
+
+
+def test_a_text_that_a_dictionary_holds_once_is_one_object(tmp_path: Path) -> None:
+    column = pa.DictionaryArray.from_arrays(pa.array([1, None, 1, 2, 1]), ["unused", "x" * 100, None])
+    batch = pa.record_batch({"v": column})
+    values = [row["v"] for _, row in ArrowRows(batch.schema, "set").rows(batch, "set", 1)]
+    assert values == ["x" * 100, None, "x" * 100, None, "x" * 100]
+    assert values[0] is values[2] is values[4]
 
 
 def test_two_columns_of_one_name_are_refused(tmp_path: Path) -> None:

@@ -190,5 +190,5 @@ def test_without_the_packages_the_extra_is_named(monkeypatch: pytest.MonkeyPatch
         raise ImportError("Install s3fs to access S3")
 
     monkeypatch.setattr(fsspec, "filesystem", missing)
-    with pytest.raises(ConfigurationError, match=r"pip install 'dartes\[remote\]'"):
+    with pytest.raises(ConfigurationError, match=r"pip install '\.\[remote\]' in a clone"):
         load_dataset(Description("s3://sets/a.jsonl"), tmp_path)

@@ -35,6 +35,14 @@ def test_the_names_are_these() -> None:
     assert builtin_names() == (*WHOLE, *GENERATED, "reasoning-gym-NAME")
 
 
+@pytest.mark.parametrize("name", ["arithmetic-sums", "choices-sums", "sudoku-4x4"])
+def test_a_name_may_have_underscores_for_dashes(name: str) -> None:
+    def first(name: str) -> list[Row]:
+        return list(islice(builtin_rows(name, "train"), 3))
+
+    assert first(name.replace("-", "_")) == first(name)
+
+
 @pytest.mark.parametrize("name", WHOLE)
 def test_train_and_test_share_no_problem_whatever_the_set(name: str) -> None:
     test_problems = {str(row["question"]) for row in builtin_rows(name, "test")}

@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dartes.data import DatasetError, load_dataset
+from dartes.data import DatasetError, load_dataset, tables
+from dartes.data.arrow_values import SLICE_BYTES, ArrowRows
+from dartes.data.tables import MOST_ROWS, rows_of_next_batch
 
 from .kit import Description, write
 
@@ -94,6 +97,72 @@ def test_a_bad_csv_line_is_refused_by_number(tmp_path: Path, content: bytes, mes
     write(tmp_path, content, "set.csv")
     with pytest.raises(DatasetError, match=message):
         load_dataset(Description("set.csv"), tmp_path)
+
+
+MANY = [f"column {number}" for number in range(20_000)]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("s.jsonl", "{" + ", ".join(f'"{c}": 1' for c in [*MANY, MANY[-1]]) + "}\n", "s.jsonl line 1"),
+        ("s.csv", ",".join([*MANY, MANY[-1]]) + "\n", "s.csv line 1"),
+    ],
+    ids=["jsonl", "csv"],
+)
+def test_a_name_that_is_there_twice_is_found_among_very_many(
+    tmp_path: Path, name: str, content: str, message: str
+) -> None:
+    write(tmp_path, content, name)
+    began = time.process_time()
+    with pytest.raises(DatasetError, match=f"{message}: column 'column 19999' appears twice"):
+        load_dataset(Description(name), tmp_path)
+    assert time.process_time() - began < 2.0  # comparing each with each takes several times as long
+
+
+@pytest.mark.parametrize("as_dictionary", [False, True])
+def test_a_long_text_that_a_parquet_file_holds_once_is_not_read_a_thousand_times(
+    tmp_path: Path, as_dictionary: bool
+) -> None:
+    column = pa.DictionaryArray.from_arrays(pa.array([0] * 2_000, pa.int32()), ["x" * 2**20])
+    table = pa.table({"q": column})
+    content = parquet(table, compression="zstd", write_statistics=False, store_schema=as_dictionary)
+    write(tmp_path, content, "set.parquet")
+    assert len(content) < 10_000
+    before = pa.default_memory_pool()
+    pool = pa.proxy_memory_pool(before)
+    pa.set_memory_pool(pool)
+    try:
+        assert len(load_dataset(Description("set.parquet", max_problems=4), tmp_path).rows) == 4
+    finally:
+        pa.set_memory_pool(before)
+    assert 0 < pool.max_memory() < 64 * 2**20
+
+
+@pytest.mark.parametrize(
+    ("rows", "widest", "following"),
+    [(8, 1, 16), (64, 100, MOST_ROWS), (8, SLICE_BYTES // 3, 3), (8, 100 * SLICE_BYTES, 1), (0, 1, 1)],
+)
+def test_the_next_batch_is_sized_by_the_widest_so_far(rows: int, widest: int, following: int) -> None:
+    assert rows_of_next_batch(rows, widest) == following
+
+
+def test_rows_that_grow_are_read_fewer_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = []
+    kept = ArrowRows.rows
+
+    def noted(maker: ArrowRows, batch: Any, name: str, first: int) -> Any:
+        sizes.append(batch.num_rows)
+        return kept(maker, batch, name, first)
+
+    monkeypatch.setattr(ArrowRows, "rows", noted)
+    monkeypatch.setattr(tables, "SLICE_BYTES", 2**14)
+    texts = ["short"] * 150 + ["x" * 2**12] * 70
+    write(tmp_path, parquet(pa.table({"q": texts})), "set.parquet")
+    rows = load_dataset(Description("set.parquet"), tmp_path).rows
+    assert [len(str(row["q"])) for row in rows] == [len(text) for text in texts]
+    assert sizes[:4] == [8, 16, 32, 64]
+    assert sizes[5] < 64
 
 
 def test_a_value_over_csvs_own_small_limit_is_taken(tmp_path: Path) -> None:

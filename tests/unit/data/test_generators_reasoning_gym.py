@@ -22,6 +22,14 @@ def test_rows_hold_question_answer_metadata_and_the_name() -> None:
         assert str(row["answer"]).lstrip("-").isdigit()
 
 
+def test_the_librarys_own_names_work() -> None:
+    ours, theirs = (
+        list(islice(builtin_rows(name, "test"), 3))
+        for name in ("reasoning-gym-chain-sum", "reasoning-gym-chain_sum")
+    )
+    assert ours == theirs
+
+
 def test_a_puzzle_that_many_answers_solve_has_none() -> None:
     assert next(iter(builtin_rows("reasoning-gym-graph-color", "train")))["answer"] is None
 
@@ -71,7 +79,7 @@ def test_a_mixture_is_refused() -> None:
 
 def test_a_missing_library_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "reasoning_gym", None)
-    with pytest.raises(DatasetError, match=r"pip install 'dartes\[tasks\]'"):
+    with pytest.raises(DatasetError, match=r"pip install '\.\[tasks\]' in a clone"):
         builtin_rows("reasoning-gym-gcd", "train")
 
 

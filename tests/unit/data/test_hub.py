@@ -187,6 +187,34 @@ def test_what_the_libraries_raise_becomes_an_error_with_its_fix(
         load_dataset(Description("hf://datasets/o/n@v9"), tmp_path)
 
 
+def test_the_libraries_own_lines_about_retries_are_kept_back(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    chatty = logging.getLogger("huggingface_hub.utils._http")
+
+    def retry(*_: object, **__: object) -> None:
+        chatty.warning("Retrying in 1s [Retry 1/5].")
+        raise ConnectionError("no route")
+
+    monkeypatch.setattr(datasets, "load_dataset_builder", retry)
+    with pytest.raises(TransientError, match="the hub can't be reached"):
+        load_dataset(Description("hf://datasets/o/n"), tmp_path)
+    assert caplog.text == ""
+    chatty.warning("of other things they speak")
+    assert "of other things" in caplog.text
+
+
+def test_a_hub_that_is_away_is_said_with_the_place_that_the_job_has_it_at(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise ConnectionError("no route")
+
+    monkeypatch.setattr(datasets, "load_dataset_builder", fail)
+    with pytest.raises(TransientError, match=r"^spec\.dataset\.mix\[0\]\.source: hf://datasets/o/n"):
+        load_dataset(Description("hf://datasets/o/n"), tmp_path, "dataset.mix[0]")
+
+
 def test_the_job_asks_the_hub_for_its_revision_with_the_token_of_the_environment(
     monkeypatch: pytest.MonkeyPatch, folder: Path, tmp_path: Path
 ) -> None:
@@ -242,7 +270,7 @@ def test_without_the_library_the_extra_is_named(monkeypatch: pytest.MonkeyPatch)
         raise ModuleNotFoundError(f"No module named '{name}'")
 
     monkeypatch.setattr(importlib, "import_module", missing)
-    with pytest.raises(DatasetError, match=r"No module named 'datasets'.*pip install 'dartes\[data\]'"):
+    with pytest.raises(DatasetError, match=r"No module named 'datasets'.*pip install '\.\[data\]' in a"):
         list(rows_of_hub(wanted("o/n")))
 
 

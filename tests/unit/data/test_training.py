@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dartes.data import DatasetError, load_dataset, load_training
+from dartes.data import DatasetError, load_dataset, load_evaluation_set, load_training
 from dartes.spec import JobSpec
 
 
@@ -75,7 +75,17 @@ def test_stages_and_a_mix_of_the_same_sets_have_different_digests(files: Path) -
 
 def test_a_set_that_cannot_be_read_is_named_by_its_place(files: Path) -> None:
     (files / "b.jsonl").unlink()
-    with pytest.raises(DatasetError, match=r"spec\.dataset\.mix\[1\]: dataset\.source: "):
+    with pytest.raises(DatasetError, match=r"^spec\.dataset\.mix\[1\]\.source: "):
         load_training(spec_of(MIX), files)
-    with pytest.raises(DatasetError, match=r"spec\.dataset\.stages\[1\]: "):
+    with pytest.raises(DatasetError, match=r"^spec\.dataset\.stages\[1\]\.source: "):
         load_training(spec_of(STAGES), files)
+
+
+@pytest.mark.parametrize("kind", ["sets", "holdouts"])
+def test_an_evaluation_set_that_cannot_be_read_is_named_by_its_place(files: Path, kind: str) -> None:
+    spec = spec_of({"source": "a.jsonl"})
+    given = {"sets": [{"name": "b", "dataset": {"source": "b.jsonl"}}]}
+    given[kind] = [{"name": "gone", "dataset": {"source": "gone.jsonl"}}]
+    spec = spec.model_copy(update={"evaluation": type(spec.evaluation).model_validate(given)})
+    with pytest.raises(DatasetError, match=rf"^spec\.evaluation\.{kind}\[gone\]\.dataset\.source: "):
+        load_evaluation_set(spec, "gone", files)

@@ -71,3 +71,10 @@ def test_a_run_without_evaluation_sets_has_a_picture_too(metrics: Path, tmp_path
     first = (tmp_path / "curves.png").read_bytes()
     draw_curves(metrics, SUMMARY, tmp_path / "curves.png")
     assert (tmp_path / "curves.png").read_bytes() != first, "written anew each time"
+
+
+def test_a_set_without_a_base_model_to_win_over_is_left_out(metrics: Path, tmp_path: Path) -> None:
+    none = {"iteration": 3, "accuracy": None, "interval95": None}
+    sets = {"chat": {"all": [none]}, "mixed": {"all": [POINT, none]}}
+    draw_curves(metrics, {**SUMMARY, "evaluations": sets}, tmp_path / "curves.png")
+    assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG\r\n")

@@ -81,6 +81,21 @@ def test_a_set_that_came_later_or_was_evaluated_once_has_no_change() -> None:
     assert (sets["once"]["change"], sets["later"]["change"], sets["later"]["before"]) == (None, None, None)
 
 
+def test_wins_without_a_base_model_are_no_figure_and_never_the_best() -> None:
+    why = "this set was added at iteration 2"
+    beside = {"no_base": why, "against_base": True, "mean_score": 1.5}
+    keys = np.array([1, 1, 2, 2], np.uint64)
+    stored = [evaluation(k, "0000", beside=beside, samples=2, keys=keys) for k in (2, 4)]
+    sets, _ = evaluation_entries(stored, "set")
+    after = sets["set"]["after"]
+    unknown = ("accuracy", "passed", "interval95", "pass_at_k", "maj_at_k", "maj_interval95")
+    assert [after[name] for name in unknown] == [None] * len(unknown)
+    assert (after["mean_score"], after["no_base"], after["problems"]) == (1.5, why, 2)
+    assert (sets["set"]["best"], best_iteration(stored, "set")) == (None, None)
+    assert change_of(evaluation(0, "1010", samples=2), stored[0]) is None
+    assert "no_base" not in point_of(evaluation(2, "10"))
+
+
 def test_sets_of_other_problems_are_not_compared() -> None:
     assert change_of(evaluation(0, "1010"), evaluation(2, "10")) is None
     assert change_of(evaluation(0, "1010"), evaluation(2, "1010", samples=2)) is None

@@ -1,5 +1,6 @@
 """A pool grades like the task itself; an answer that hangs or kills its grader costs itself only."""
 
+import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,8 +9,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dartes.rewards.pool import ANSWER_LIMIT, GradingPool
+from dartes.rewards import pool as pool_module
+from dartes.rewards import protocol
+from dartes.rewards.pool import ANSWER_LIMIT, GradingPool, next_request
 from dartes.rewards.process import GraderStartError
+from dartes.rewards.protocol import FRAME_HEADER_BYTES
 from dartes.spec.task import TaskSpec
 from dartes.tasks.base import Row, TaskSettings
 from dartes.tasks.countdown import CountdownTask
@@ -59,6 +63,49 @@ def test_an_answer_is_cut_before_it_is_sent() -> None:
         kept, cut = pool.grade([row] * 2, ["#### 5 ".ljust(10**6), " " * ANSWER_LIMIT + "#### 5"])
     assert kept.passed
     assert not cut.passed
+
+
+def test_rows_of_many_bytes_are_sent_in_requests_of_bounded_size(
+    hostile_pool: GradingPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(protocol, "FRAME_LIMIT", 10_000)
+    monkeypatch.setattr(pool_module, "CHUNK_BYTES", 8_000)
+    monkeypatch.setattr(pool_module, "PAIR_LIMIT", 9_900)
+    rows: list[Row] = [{**ROW, "text": "€" * (1_500 if number == 4 else 300)} for number in range(9)]
+    grades = hostile_pool.grade(rows, ["3", "4"] * 4 + ["3"])
+    assert [grade.passed for grade in grades] == [True, False] * 4 + [True]
+
+
+def test_a_row_too_large_for_any_request_fails_its_answer_only(
+    hostile_pool: GradingPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(protocol, "FRAME_LIMIT", 10_000)
+    monkeypatch.setattr(pool_module, "CHUNK_BYTES", 8_000)
+    monkeypatch.setattr(pool_module, "PAIR_LIMIT", 9_900)
+    grades = hostile_pool.grade([ROW, {**ROW, "text": "€" * 2_000}, ROW], ["3", "3", "3"])
+    assert [grade.passed for grade in grades] == [True, False, True]
+    assert grades[1].reason == "its problem has more than the 9,900 bytes that are graded"
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.tuples(st.text(max_size=200), st.text(max_size=200)), max_size=12), st.booleans())
+def test_no_request_is_larger_than_its_limit_and_each_answer_is_in_one(
+    pairs: list[tuple[str, str]], careful: bool
+) -> None:
+    rows: list[Row] = [{"text": text} for text, _ in pairs]
+    answers = [answer for _, answer in pairs]
+    done = 0
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(protocol, "FRAME_LIMIT", 5_000)
+        patch.setattr(pool_module, "CHUNK_BYTES", 1_000)
+        patch.setattr(pool_module, "PAIR_LIMIT", 4_900)
+        while done < len(rows):
+            request = next_request(rows, answers, done, 1.5, careful)
+            count = len(request.rows)
+            assert count > 0
+            whole = [1.5, careful, rows[done : done + count], answers[done : done + count]]
+            assert json.loads(request.encode()[FRAME_HEADER_BYTES:]) == whole
+            done += count
 
 
 @pytest.mark.parametrize(

@@ -282,7 +282,52 @@ def test_a_function_that_hangs_is_killed_tried_once_more_and_then_named(opened: 
     text = refused(opened, source, options={"timeoutSeconds": 1})
     assert "reward:reward was at a batch for more than 1 s, and was ended, 2 times in a row" in text
     assert "raise task.options.timeoutSeconds" in text
-    assert (tmp_path / "calls").read_text() == "xx"
+    assert "; it is lost in the answer '5' alone, of 1 characters, to '2+3='; make it finish" in text
+    assert (tmp_path / "calls").read_text() == "xxx"
+
+
+def test_the_one_answer_that_a_function_is_lost_in_is_shown(opened: Open) -> None:
+    source = """
+        import os
+
+        def reward(completions):
+            if any("(" in c for c in completions):
+                os._exit(9)
+            return [1.0] * len(completions)
+    """
+    with pytest.raises(ConfigurationError) as caught:
+        opened(source).grade(ROWS, ["5", "\x1b\u202e" + "(" * 100])
+    shown = "'\\x1b\\u202e" + "(" * 58 + "'"
+    assert f"it is lost in the answer {shown} alone, of 102 characters, to '4+4='" in str(caught.value)
+
+
+def test_what_is_called_is_what_was_digested(opened: Open, tmp_path: Path) -> None:
+    source = """
+        import os
+
+        def reward(completions):
+            if "die" in completions:
+                os._exit(9)
+            return [1.0] * len(completions)
+    """
+    grader = opened(source)
+    (tmp_path / "reward.py").write_text("def reward(completions): return [-7.0] * len(completions)\n")
+    assert [grade.score for grade in grader.grade(ROWS, ["5", "no"])] == [1.0, 1.0], "it is still loaded"
+    with pytest.raises(ConfigurationError, match=r"reward\.py has changed since this run's workers began"):
+        grader.grade(ROWS, ["die", "no"])
+
+
+def test_no_answer_is_blamed_where_each_is_fine_alone(opened: Open) -> None:
+    source = """
+        import os
+
+        def reward(completions):
+            if len(completions) > 1:
+                os._exit(9)
+            return [1.0]
+    """
+    text = refused(opened, source)
+    assert "ended its process (exit code 9), 2 times in a row; make it finish, or raise" in text
 
 
 def test_a_function_that_takes_its_process_along_once_costs_nothing(opened: Open, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from dartes.errors import ConfigurationError
+from dartes.errors import ConfigurationError, DrainedError
 from dartes.rewards.service import (
     FIRST_WAIT_SECONDS,
     INPUTS_PER_REQUEST,
@@ -146,6 +146,13 @@ def test_a_service_that_is_away_is_waited_for_and_told_of() -> None:
     assert script.troubles[-1] == ""
 
 
+def test_a_process_that_ends_waits_for_no_service() -> None:
+    script = Script(*[ServiceError("connection refused")] * 3)
+    scorer = ServiceScorer(FIELD, "http://rewards/", 5.0, pytest.fail, sleep=lambda _: True, exchange=script)
+    with pytest.raises(DrainedError, match="stopped while reward service http://rewards/ was waited for"):
+        scorer.scores(["p"], ["a"])
+
+
 def test_a_short_hiccup_is_no_trouble() -> None:
     script = Script(ServiceError("reset"), ServiceError("reset"), b'{"scores": [0]}')
     assert script.scorer().scores(["p"], ["a"]) == [0.0]
@@ -195,6 +202,8 @@ def test_a_refusal_by_a_service_that_did_answer_is_waited_out() -> None:
         (b'{"scores": [1, NaN]}', "which is no finite number"),
         (b'{"scores": [Infinity, 1]}', "which is no finite number"),
         (b'{"scores": [1e39, 1]}', "which is no finite number"),
+        pytest.param(b'{"scores": [1, %s]}' % (b"9" * 401), "which is no finite number", id="401 digits"),
+        pytest.param(b'{"scores": [1, %s]}' % (b"9" * 5000), "is not JSON", id="5000 digits"),
     ],
 )
 def test_only_so_many_finite_numbers_are_an_answer(body: bytes, why: str) -> None:
@@ -207,6 +216,13 @@ def test_a_redirect_is_not_followed(service: Service) -> None:
     with pytest.raises(RefusedByServiceError, match="307 Temporary Redirect to http://elsewhere"):
         post_json(service.url, b'{"inputs": []}', 5.0)
     assert len(service.requests) == 1
+
+
+def test_where_a_redirect_leads_cannot_steer_a_terminal(service: Service) -> None:
+    service.says(302, b"", Location="http://x/\x1b[2J")
+    with pytest.raises(RefusedByServiceError) as caught:
+        post_json(service.url, b'{"inputs": []}', 5.0)
+    assert "302 Found to 'http://x/\\x1b[2J', which" in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from dartes.sandbox.process import Means
 from dartes.sandbox.runs import CheckedRun, Ending, Limits, ScriptRun
 from dartes.sandbox.sandbox import Sandbox
+
+pytestmark = pytest.mark.slow
 
 QUICK = Limits(seconds=1, memory_mib=128, disk_mib=4, files=32)
 
@@ -96,7 +97,7 @@ HARMLESS = {
     "very deep source": "(" * 100_000,
 }  # fmt: skip
 
-ENDED_DIFFERENTLY = (Means(), Means(namespaces=False))
+ENDED_DIFFERENTLY = ("everything", "no namespaces")
 
 ENDLESS = {
     "loop": ("while True: pass", Ending.CPU),
@@ -169,10 +170,9 @@ def test_a_program_that_breaks_things_breaks_itself_only(sandbox: Sandbox, name:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("means", ENDED_DIFFERENTLY, indirect=True)
 @pytest.mark.parametrize("name", ENDLESS)
-def test_a_program_without_end_is_ended(sandbox: Sandbox, means: Means, name: str) -> None:
-    if means not in ENDED_DIFFERENTLY:
-        pytest.skip("ended as with everything")
+def test_a_program_without_end_is_ended(sandbox: Sandbox, name: str) -> None:
     program, ending = ENDLESS[name]
     assert sandbox.run(ScriptRun(program, limits=QUICK)).ending is ending
 

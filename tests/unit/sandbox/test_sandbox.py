@@ -212,6 +212,24 @@ sandbox.run(ScriptRun("import time; time.sleep(600)"))
     assert psutil.wait_procs(family, timeout=20)[1] == []
 
 
+def test_a_sandbox_removes_what_killed_ones_left_and_nothing_else(tmp_path: Path) -> None:
+    names = ("dartes-sandbox-old", "dartes-sandbox-full/inside", "dartes-sandbox-young", "mine")
+    for name in names:
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "dartes-sandbox-link").symlink_to(tmp_path / "mine")
+    with Sandbox(folder=str(tmp_path)) as other:
+        other.describe()
+        for path in tmp_path.iterdir():
+            if "young" not in path.name:
+                os.utime(path, (1, 1))
+        with Sandbox(folder=str(tmp_path)):
+            assert other.run(ScriptRun("print(1)")).stdout == "1\n"
+            left = {path.name.removeprefix("dartes-sandbox-") for path in tmp_path.iterdir()}
+    assert {"full", "young", "mine", "link"} < left
+    assert "old" not in left
+    assert len(left) == 6  # and those of the two sandboxes
+
+
 def test_a_sandbox_of_no_process_is_refused() -> None:
     with pytest.raises(ValueError, match="at least one process"):
         Sandbox(0)

@@ -5,8 +5,10 @@ from typing import Any
 
 import pytest
 
-from dartes.spec import JobSpec, errors_for, errors_for_training, warnings_for_training
+from dartes.spec import DartESJob, JobSpec, errors_for, errors_for_training, warnings_for_training
 from dartes.spec.checks import replay_slots, warnings_for
+
+from .conftest import changed
 
 Spec = Callable[[dict[str, Any]], JobSpec]
 
@@ -73,7 +75,7 @@ STAGES = {
 
 
 def test_a_part_that_gets_no_problem_of_a_batch_is_refused_by_name(spec: Spec) -> None:
-    small = spec({"spec.dataset": MIX, "spec.es.batchSize": 1})
+    small = DartESJob.model_validate(changed({"spec.dataset": MIX, "spec.es.batchSize": 1})).spec
     (problem,) = errors_for(small)
     assert problem.path == "spec.dataset.mix[1].weight"
     assert "1.0 of 4.0 in all gives this part no problem of a batch of 1" in problem.message

@@ -75,7 +75,7 @@ def test_an_invalid_job_is_the_users_mistake() -> None:
         (
             "spec.generation.stop",
             "END",
-            "'END' is not a list; allowed: a list of at most 16 texts; write [END]",
+            "'END' is not a list; allowed: a list of at most 16 texts; write ['END']",
         ),
         ("spec.generation.stop", ["x"] * 17, "too long (17 entries); allowed: 0 to 16 entries"),
         (
@@ -83,6 +83,19 @@ def test_an_invalid_job_is_the_users_mistake() -> None:
             5,
             "5 is not a text; allowed: a text of at most 16384 characters; put it in quotes",
         ),
+        (
+            "spec.dataset.filters",
+            {"a": "3"},
+            "'3' is not a list; allowed: a list of at most 64 values; write ['3']",
+        ),
+        (
+            "spec.dataset.filters",
+            {"a": 3},
+            "3 is not a list; allowed: a list of at most 64 values; write [3]",
+        ),
+        ("spec.dataset.filters", {"a": [True]}, "true is not an integer or a text; "),
+        ("spec.dataset.filters", {"a": [1.5]}, "1.5 is not an integer or a text; "),
+        ("spec.dataset.filters", {"a": []}, "too short (0 entries); allowed: 1 to 64 entries"),
         ("spec.task.options", {"width": [1]}, "a list of 1 item is not an integer or a text"),
         ("spec.task", [], "a list of 0 items is not a map of fields"),
         (
@@ -128,6 +141,31 @@ def test_every_mistake_is_reported_at_once_in_the_order_of_the_file() -> None:
     ]
     assert [problem.line for problem in error.problems] == [3, 8, 8, 8, 8, 10]
     assert str(error).startswith("job.yaml: 6 problems\n  line 3: metadata.name: 'Small'")
+
+
+def test_filters_take_integers_for_the_texts_that_they_are_compared_as(load: Load) -> None:
+    filters = load({"spec.dataset.filters": {"level": [3, "4"]}}).job.spec.dataset.filters
+    assert filters == {"level": ("3", "4")}
+
+
+def test_a_list_is_not_too_short_for_an_item_that_is_wrong(problems: Problems) -> None:
+    assert list(problems({"spec.dataset.filters": {"a": [False]}})) == ["spec.dataset.filters.a[0]"]
+    wrong = problems({"spec.evaluation.sets": [{"name": 3, "dataset": {"source": "x"}}]})
+    assert list(wrong) == ["spec.evaluation.sets[0].name"]
+
+
+def test_a_list_of_maps_is_not_advised_for_a_text(problems: Problems) -> None:
+    assert "write [" not in problems({"spec.evaluation.sets": "test"})["spec.evaluation.sets"]
+
+
+def test_a_part_of_a_mix_without_a_share_is_among_the_problems(problems: Problems) -> None:
+    part = {"source": "builtin://addition"}
+    mix = {"mix": [{**part, "weight": 1000}, part]}
+    found = problems({"spec.dataset": mix, "spec.workers.replicas": 0})
+    assert list(found) == ["spec.dataset.mix[1].weight", "spec.workers.replicas"]
+    assert found["spec.dataset.mix[1].weight"].startswith("1.0 of 1001.0 in all gives this part no problem")
+    # With a batch size that is itself wrong there are no shares yet.
+    assert list(problems({"spec.dataset": mix, "spec.es.batchSize": 0})) == ["spec.es.batchSize"]
 
 
 def test_a_rule_broken_only_by_another_mistake_is_not_reported_twice(problems: Problems) -> None:

@@ -11,6 +11,7 @@ from dartes.spec import Scheme, Source, parse_source
     ("text", "source"),
     [
         ("builtin://addition", Source(Scheme.BUILTIN, "addition")),
+        ("builtin://reasoning-gym-word_sorting", Source(Scheme.BUILTIN, "reasoning-gym-word_sorting")),
         ("hf://org/name", Source(Scheme.HUB, "org/name")),
         ("hf://gpt2", Source(Scheme.HUB, "gpt2")),
         ("hf://datasets/openai/gsm8k", Source(Scheme.HUB, "datasets/openai/gsm8k")),

@@ -18,6 +18,8 @@ PROBLEMS: list[dict[str, str]] = list(read_problems().values())
 # Runs (program, seconds) pairs one after the other, in one process, and prints which of them raised nothing.
 BARE = """
 import contextlib, io, json, signal, sys
+
+pytestmark = pytest.mark.slow
 class Slow(BaseException): pass
 def ring(*_): raise Slow
 signal.signal(signal.SIGALRM, ring)

@@ -4,10 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dartes.errors import ConfigurationError
 from dartes.tasks.base import RowError, TaskSettings, UnreadableReferenceError
 from dartes.tasks.gsm8k import Gsm8kTask
 
 TASK = Gsm8kTask.from_spec(TaskSettings("gsm8k"))
+LENIENT = Gsm8kTask.from_spec(TaskSettings("gsm8k", options={"accept": "Lenient"}))
 ROW = {"question": "How many?", "answer": "40 + 32 = 72\n#### 1,072"}
 
 
@@ -47,6 +49,63 @@ def test_an_answer_passes_by_the_first_word_after_the_last_mark(completion: str,
     assert grade.passed is passed
     assert grade.score == float(passed)
     assert bool(grade.reason) is not passed
+
+
+DRESSED = [
+    "#### $1,072.",
+    "#### $1072",
+    "#### \\$1072",
+    "#### **1072**",
+    "#### \\boxed{1072}",
+    "#### $\\boxed{1072}$.",
+    "#### 1072%",
+    "#### 1072</answer>",
+    "#### (1072)",
+]
+
+
+@pytest.mark.parametrize("completion", DRESSED)
+def test_a_dressed_number_passes_only_where_the_job_says_lenient(completion: str) -> None:
+    assert not TASK.grade(ROW, completion).passed
+    assert LENIENT.grade(ROW, completion).passed
+    assert not LENIENT.grade(ROW, completion.replace("72", "73")).passed
+    assert not LENIENT.grade({"question": "?", "answer": "-1072"}, completion).passed
+
+
+@pytest.mark.parametrize(
+    "completion",
+    [
+        "#### not 1072",
+        "#### 1072or5",
+        "#### 1072/2",
+        "#### --1072",
+        "#### -$-1072",
+        "#### 1072x",
+        "#### $",
+        "####",
+        "#### 1072**2",
+        "#### " + "1" * 10**6,
+        "#### x1072",
+        "#### 1072<b>5",
+        "#### 1072 ####",
+    ],
+)
+def test_lenient_does_not_pass_what_is_more_than_a_dressed_number(completion: str) -> None:
+    assert not LENIENT.grade(ROW, completion).passed
+
+
+def test_lenient_reads_a_sign_and_refuses_other_words_for_the_option() -> None:
+    assert LENIENT.grade({"question": "?", "answer": "-5"}, "#### -$5.00").passed
+    assert LENIENT.grade({"question": "?", "answer": "0.5"}, "#### $.5").passed
+    with pytest.raises(ConfigurationError, match="task.options.accept: must be one of Published, Lenient"):
+        Gsm8kTask.from_spec(TaskSettings("gsm8k", options={"accept": "Any"}))
+
+
+@given(st.text(alphabet="0123456789,.$*%-+/ <>", max_size=10))
+def test_lenient_adds_only_texts_whose_one_number_is_right(word: str) -> None:
+    if LENIENT.grade({"question": "", "answer": "5"}, f"#### {word}").passed:
+        digits = "".join(letter for letter in word.split()[0] if letter in "0123456789.").rstrip(".")
+        assert abs(float(digits) - 5) < 1e-6
 
 
 @pytest.mark.parametrize(

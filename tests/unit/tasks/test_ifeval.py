@@ -262,7 +262,7 @@ def test_an_instruction_that_chance_would_decide_is_an_unreadable_reference(
 def test_a_missing_library_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "if_verifiable", raising=False)
     monkeypatch.setattr(ifeval_libraries, "find_spec", lambda _: None)
-    with pytest.raises(ConfigurationError, match=r"pip install 'dartes\[tasks\]'"):
+    with pytest.raises(ConfigurationError, match=r"pip install '\.\[tasks\]' in a clone"):
         libraries.__wrapped__()
 
 

@@ -95,6 +95,48 @@ EQUAL = _pairs(
     e^2  ~  \mathrm{e}^{2}
     \frac{14}{3}  ~  \frac{14}{3}
     10  ~  (9+1)
+    (-\infty,\infty)  ~  \mathbb{R}
+    \mathbb{R}  ~  (-\infty, +\infty)
+    \mathbb R  ~  x \in (-\infty,\infty)
+    \frac16  ~  \frac16 \approx 0.167
+    \frac16  ~  \frac{1}{6} \approx 0.1667
+    \sqrt2  ~  \sqrt{2} \approx 1.414
+    4\pi  ~  4\pi≈12.57
+    4  ~  \text{Area} = 4
+    4  ~  \angle ABC = 4
+    4  ~  m\angle B = 4^\circ
+    4  ~  AB = 4
+    4  ~  \overline{AB} = 4
+    \text{Area} = 4  ~  4
+    (1,2,3)  ~  x=1,y=2,z=3
+    (1,2)  ~  x=1 \text{ and } y=2
+    (x,y)=(1,2)  ~  x=1,y=2
+    (n,m)=(1,2)  ~  n=1,m=2
+    (x,y)=(1,2)  ~  (1,2)
+    132  ~  132^\circ\text{C}
+    80  ~  80^\circ\mathrm{F}
+    80^\circ\text{F}  ~  80
+    80^\circ\text{F}  ~  80^{\circ}\mathrm{F}
+    80  ~  80°F
+    (x+1)^{15}  ~  (1+x)^{15}
+    2(x+y)^{20}  ~  (y+x)^{20} \cdot 2
+    2^{2005}-1  ~  -1+2^{2005}
+    2^{1005}  ~  2\cdot2^{1004}
+    2^{1005}  ~  4^{502} \cdot 2
+    \frac{3^{2000}-1}{2}  ~  (3^{2000}-1)/2
+    \frac13  ~  0.\overline{3}
+    0.1\overline{6}  ~  1/6
+    0.\overline{12}  ~  \frac{4}{33}
+    12  ~  \textbf{(B)}\ 12
+    B  ~  \textbf{(B)}\ 12
+    \text{(B)}  ~  \textbf{(B)}\ 12
+    \textbf{(B)}\ 12  ~  12
+    \textbf{(B)}\ 12  ~  (B)
+    \textbf{(B)}\ 12  ~  \text{(B) } 12
+    18  ~  \text{18 inches}
+    18  ~  \text{18 square feet}
+    12  ~  **12**
+    5  ~  5\text{ buckets}
     1/3  ~  \left(\frac{1}{3}\right)
     """
 )
@@ -156,6 +198,68 @@ UNEQUAL = _pairs(
     5  ~  5\text{ or maybe 6}
     5  ~  5\text{ not}
     5  ~  5\text{ 6}
+    5  ~  5 \text{ or anything}
+    5  ~  5 \text{ or else}
+    5  ~  5 \text{ is wrong}
+    5  ~  5\text{ and more}
+    [0,\infty)  ~  \mathbb{R}
+    \mathbb{Z}  ~  \mathbb{R}
+    \mathbb{R}  ~  (-\infty,0)
+    \frac16  ~  \frac16 \approx 0.25
+    5  ~  5 \approx 6
+    \frac16  ~  0.167
+    \frac16  ~  \frac17 \approx 0.167
+    \sqrt2  ~  \sqrt{2} \approx 1.5
+    0.25  ~  \frac16 \approx 0.25
+    5  ~  5 \approx 5 \approx 6
+    4  ~  \text{Area} = 5
+    4  ~  \text{not} = 4
+    4  ~  \text{Area} = 5 = 4
+    \text{Area} = 4  ~  \text{Perimeter} = 4
+    AB = 4  ~  BC = 4
+    4  ~  2+2=5
+    (1,2)  ~  x=2,y=1
+    (1,2)  ~  y=1,x=2
+    (1,2)  ~  x=1,x=2
+    (1,2)  ~  x=1,2
+    (1,2)  ~  x=1,y=2,z=3
+    (0,1)  ~  x=1,y=0
+    80^\circ\text{F}  ~  80^\circ\text{C}
+    80°F  ~  80^\circ\mathrm{C}
+    132  ~  131^\circ\text{C}
+    (x+1)^{15}  ~  (x-1)^{15}
+    (x+1)^{15}  ~  (x+1)^{16}
+    (x+1)^{15}  ~  x^{15}+1
+    2^{2005}-1  ~  2^{2005}+1
+    2^{1005}  ~  2^{1004}
+    2^{1005}  ~  2\cdot2^{1005}
+    2^{127}-1  ~  0
+    0  ~  2^{2005}-2^{2004}
+    \frac13  ~  0.\overline{4}
+    \frac13  ~  0.3
+    0.\overline{3}  ~  0.33
+    12  ~  \textbf{(B)}\ 13
+    B  ~  \textbf{(C)}\ 12
+    B  ~  \textbf{(B)} or \textbf{(C)}
+    B  ~  \textbf{(B)}\ 12 or C
+    B  ~  \textbf{(B)}\ 12 \textbf{(C)}\ 13
+    B  ~  \textbf{(B)} C
+    B  ~  \textbf{(B)} is not 12
+    (n,m)=(1,2)  ~  m=1,n=2
+    (x,y)=(1,2)  ~  y=1,x=2
+    (x,y)=(1,2)  ~  (a,b)=(1,2)
+    (x,y)=(1,2)  ~  x=(1,2)
+    (x,y)=(1,2)  ~  x+y=3
+    (x,y)=(1,2)  ~  x=2,y=1
+    \textbf{(B)}\ 12  ~  \textbf{(C)}\ 12
+    \textbf{(B)}\ 12  ~  \textbf{(B)}\ 13
+    \textbf{(B)}\ 12  ~  C
+    18  ~  \text{18 or 19 inches}
+    18  ~  \text{18 million}
+    318  ~  3\text{18 inches}
+    8  ~  2**3**
+    12  ~  **1**2
+    Evelyn  ~  nylevE
     """
 )
 
@@ -192,6 +296,16 @@ def test_every_reference_is_its_own_answer() -> None:
         ("the answer is 1/2", False, "no answer in a box"),
         ("\\boxed{ }", False, "no answer in a box"),
         ("", False, "no answer in a box"),
+        ("\\boxed {1/2}", True, ""),
+        ("\\boxed{1} \\boxed {1/2}", True, ""),
+        ("\\boxed{1/2} \\boxed {1}", False, "another answer"),
+        ("So $\\boxed 0.5$.", True, ""),
+        ("\\boxed 0.5.", True, ""),
+        ("\\boxed{1} no, \\boxed 0.5", True, ""),
+        ("\\boxed{0.5} no, \\boxed 1", False, "another answer"),
+        ("\\boxed 0.5x", False, "no answer in a box"),
+        ("\\boxed 0.5^2", False, "no answer in a box"),
+        ("\\boxed{0\u200b.5\ufeff}", True, ""),
         ("\\boxed{" + "5" * 2001 + "}", False, "the answer is too long"),
     ],
 )

@@ -181,7 +181,7 @@ def test_settings_that_the_task_does_not_have_are_refused(settings: TaskSettings
 
 def test_a_missing_library_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dartes.tasks.math.find_spec", lambda _: None)
-    with pytest.raises(ConfigurationError, match=r"pip install 'dartes\[tasks\]'"):
+    with pytest.raises(ConfigurationError, match=r"pip install '\.\[tasks\]' in a clone"):
         MathTask.from_spec(TaskSettings("math"))
 
 

@@ -96,6 +96,28 @@ def test_a_prompt_of_the_jobs_own_gets_the_options_too() -> None:
         ("D's and B-flat", "B"),
         ("", ""),
         ("Answer: \uff21", ""),
+        ("Answer: a mixture of both, so (B)", "B"),
+        ("Answer: B\n\nExplanation: the other answer: a gas, is wrong.", "B"),
+        ("Answer: a", "A"),
+        ("answer: a.", "A"),
+        ("answer: b because a is a gas", "B"),
+        ("answer: a\nB is a metal.", "A"),
+        ("answer: a  gas, so B", "B"),
+        ("{'answer': 'B'}", "B"),
+        ("{'answer\": 'B'} C", "C"),
+        ("Answer: _B_", "B"),
+        ("Answer: _B_x, C", "C"),
+        ("**Answer: (B)** A is a gas", "B"),
+        ("Answer: \\boxed{\\text{B}} and A", "B"),
+        ("The answer is B.", "B"),
+        ("The answer is B. A is a noble gas.", "B"),
+        ("The answer is **B**, because A is a gas", "B"),
+        ("The correct answer is (C)", "C"),
+        ("The correct answer is (C)\nD is a gas.", "C"),
+        ("The answer is A. Wait, it is D.", "D"),
+        ("The answer is A at first sight; D is right.", "D"),
+        ("The answer is A or D.", "D"),
+        ("The answer is a gas, hence D", "D"),
     ],
 )
 def test_the_last_match_of_the_first_rule_counts(text: str, letter: str) -> None:
@@ -106,6 +128,8 @@ def test_only_the_letters_of_the_choices_count() -> None:
     assert chosen_letter("J", 10) == "J"
     assert chosen_letter("B then C", 2) == "B"
     assert chosen_letter("Answer: J", 9) == ""
+    assert chosen_letter("Answer: I think it is B", 10) == "B"
+    assert chosen_letter("Answer: I", 10) == "I"
 
 
 @pytest.mark.parametrize(
@@ -117,6 +141,15 @@ def test_only_the_letters_of_the_choices_count() -> None:
         ("yes", ""),
         ("\\boxed{0}", "no"),
         ("\\boxed{yes", ""),
+        ("\\boxed{Yes.}", "yes"),
+        ("\\boxed{\\textbf{yes}}", "yes"),
+        ("\\boxed{\\text{no}}", "no"),
+        ("\\boxed{\\mathrm{yes}}.", "yes"),
+        ("\\boxed{\\textbf{\\text{No.}}}", "no"),
+        ("\\boxed {yes}", "yes"),
+        ("\\boxed{\\text{not yes}}", ""),
+        ("\\boxed{.1}", ""),
+        ("\\boxed{\\text{yes}\\text{no}}", ""),
     ],
 )
 def test_yes_and_no_are_read_in_the_last_box_alone(text: str, word: str) -> None:
@@ -189,6 +222,11 @@ _PIECES = [
     "'",
     "\\boxed{",
     "}",
+    "_",
+    "a",
+    " is ",
+    ".",
+    "not",
 ]
 
 
@@ -199,14 +237,19 @@ def test_letters_agree_with_a_slow_reader(text: str) -> None:
 
 def _slow_letter(text: str) -> str:
     """Try every position from the end, one rule after the other."""
+    letter = r"(?:[A-Db-d]|a(?![ \t]+[A-Za-z]))(?!_*[A-Za-z0-9])"
+    opening = r"[*(_\[]*(?:\\[a-z]+\{)*\(?\s*"
     rules = (
-        (r'"answer"\s*:\s*"\s*([A-Da-d])\s*"', re.IGNORECASE),
-        (r"(?<!\w)answer\**\s*:\s*[*(]*(?:\\boxed\{)?\s*([A-Da-d])(?!\w)", re.IGNORECASE),
-        (r"(?<![\w'\u2019])([A-D])(?![\w'\u2019])", 0),
+        r"""(?:"(?i:answer)"|'(?i:answer)')\s*:\s*(?:"\s*([A-Da-d])\s*"|'\s*([A-Da-d])\s*')""",
+        rf"(?<!\w)(?i:answer)[*_]*\s*:\s*{opening}({letter})",
+        rf"(?<!\w)(?i:answer)\s+is:?\s+{opening}({letter})(?=[)\]}}*_\"']*(?:[.]|\s*(?:\Z|\n)))",
+        r"(?<![\w'\u2019])([A-D])(?![\w'\u2019])",
     )
-    for pattern, flags in rules:
+    for pattern in rules:
         for start in range(len(text), -1, -1):
-            found = re.compile(pattern, flags | re.ASCII).match(text, start)
+            found = re.compile(pattern, re.ASCII).match(text, start)
             if found:
-                return found[1].upper()
+                if "is:?" in pattern and re.search(r"(?<!\w)not(?!\w)", text[found.end() :], re.ASCII):
+                    break
+                return next(group for group in found.groups() if group).upper()
     return ""

@@ -130,6 +130,14 @@ def test_own_scorers_pass_the_right_answer_and_none_of_another_problem(name: str
         ("letter_jumble", "two words", {}, "Two words", "two words more"),
         ("codeio", '{"a": 1}', {}, '{"a":1}', '{"a": true}'),
         ("spiral_matrix", "1 2 3", {}, "1 2 3", "[1, 2, 3]"),
+        ("gsm_symbolic", "20", {}, "20.0", "not 20"),
+        ("gsm_symbolic", "20", {}, "$20", "20 or 21"),
+        ("gsm_symbolic", "20", {}, "The answer is 20.", "The answer is not 20."),
+        ("gsm_symbolic", "1020", {}, "1,020 dollars", "20"),
+        ("gsm_symbolic", "20", {}, "20 apples", "20 million"),
+        ("gsm_symbolic", "20", {}, "\\boxed{20}", "20 is wrong"),
+        ("gsm_symbolic", "20", {}, "20%", "-20"),
+        ("word_sorting", "a, b", {"sorted_words": ["a", "b"]}, "a,b", "c, d"),
     ],
 )
 def test_own_scorers_take_other_forms_of_the_right_answer_only(
@@ -175,6 +183,9 @@ def test_partial_credit_is_the_score_and_a_threshold_may_pass_it() -> None:
     grade = task().grade(row, "<answer>a, c</answer>")
     assert (grade.passed, grade.score, grade.auxiliary) == (False, 0.5, 0.5)
     assert grade.reason == "scored 0.5 by the rules of word_sorting"
+    hedged = task().grade(row, "<answer>a, b, b, a</answer>")
+    assert (hedged.passed, hedged.score) == (False, 0.5)
+    assert task().grade(row, "<answer>b, a</answer>").score == 0.2
     half = PuzzleTask.from_spec(TaskSettings("puzzle", pass_threshold=0.5))
     assert half.grade(row, "<answer>a, c</answer>").passed
     with pytest.raises(ConfigurationError, match="task.passThreshold: must be above 0 and at most 1"):
@@ -246,7 +257,7 @@ def test_a_reference_that_does_not_pass_by_its_own_scorer_is_unreadable(row: Row
 
 def test_a_missing_library_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "reasoning_gym", None)
-    with pytest.raises(ConfigurationError, match=r"pip install 'dartes\[tasks\]'"):
+    with pytest.raises(ConfigurationError, match=r"pip install '\.\[tasks\]' in a clone"):
         library.__wrapped__()
 
 

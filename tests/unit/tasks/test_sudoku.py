@@ -13,6 +13,15 @@ TASK = SudokuTask.from_spec(TaskSettings("sudoku"))
 PUZZLE = "1 . . .\n. . . 2\n. 3 . .\n. . . ."
 ROW: dict[str, JSON] = {"puzzle": PUZZLE}
 RIGHT = "1 2 3 4\n3 4 1 2\n2 3 4 1\n4 1 2 3"
+DRAWN = """
+\u250c\u2500\u2500\u2500\u2500\u2500\u252c\u2500\u2500\u2500\u2500\u2500\u2510
+\u2502 1 2 \u2502 3 4 \u2502
+\u2502 3 4 \u2502 1 2 \u2502
+\u251c\u2500\u2500\u2500\u2500\u2500\u253c\u2500\u2500\u2500\u2500\u2500\u2524
+\u2502 2 3 \u2502 4 1 \u2502
+\u2502 4 1 \u2502 2 3 \u2502
+\u2514\u2500\u2500\u2500\u2500\u2500\u2534\u2500\u2500\u2500\u2500\u2500\u2518
+"""
 OTHER = "1 2 4 3\n3 4 1 2\n2 3 1 4\n4 1 3 2"
 
 
@@ -42,6 +51,18 @@ def legal(puzzle: str, answer: str) -> bool:
         f"{OTHER.replace('4', '3')}\n<answer>{RIGHT}</answer>\n1 1 1 1",
         "| 1 2 | 3 4 |\n| 3 4 | 1 2 |\n+-----+-----+\n| 2 3 | 4 1 |\n| 4 1 | 2 3 |",
         "[[1, 2, 3, 4],\n[3, 4, 1, 2],\n[2, 3, 4, 1],\n[4, 1, 2, 3]]",
+        "[[1,2,3,4],[3,4,1,2],[2,3,4,1],[4,1,2,3]]",
+        "So grid = [[1, 2, 3, 4], [3, 4, 1, 2], [2, 3, 4, 1], [4, 1, 2, 3]].",
+        DRAWN,
+        DRAWN.translate(str.maketrans("\u2502\u2500", "\u2551\u2550")),
+        "1 2 | 3 4\n3 4 | 1 2\n=========\n2 3 | 4 1\n4 1 | 2 3",
+        "1 2 3 4\n3 4 1 2\n\u2014\u2014\u2014\u2014\n2 3 4 1\n4 1 2 3",
+        "Row 1: 1 2 3 4\nRow 2: 3 4 1 2\nRow 3: 2 3 4 1\nRow 4: 4 1 2 3",
+        "- **Row 1:** 1 2 3 4\n- **Row 2:** 3 4 1 2\n- **Row 3:** 2 3 4 1\n- **Row 4:** 4 1 2 3",
+        "**1** 2 3 4\n3 4 1 **2**\n2 **3** 4 1\n4 1 2 3",
+        "1 & 2 & 3 & 4 \\\\\n3 & 4 & 1 & 2 \\\\\n2 & 3 & 4 & 1 \\\\\n4 & 1 & 2 & 3",
+        "\\begin{array}{cc|cc} 1&2&3&4\\\\3&4&1&2\\\\ \\hline 2&3&4&1\\\\4&1&2&3 \\end{array}",
+        "| 1 | 2 | 3 | 4 |\n|---|:-:|---|---|\n| 3 | 4 | 1 | 2 |\n| 2 | 3 | 4 | 1 |\n| 4 | 1 | 2 | 3 |",
     ],
 )
 def test_a_legal_completion_passes_in_any_plain_form(answer: str) -> None:
@@ -69,6 +90,15 @@ def test_any_legal_completion_passes_whatever_the_solution_column_says() -> None
         (RIGHT.replace("1", "."), "no grid"),
         (RIGHT.replace("4", "5"), "no grid"),
         (f"<answer></answer>{RIGHT}", "no grid"),
+        ("Row 2: 1 2 3 4\nRow 1: 3 4 1 2\nRow 3: 2 3 4 1\nRow 4: 4 1 2 3", "no grid"),
+        ("Row 1: 1 2 3 4\nRow 2: 3 4 1 2\nRow 3:\nRow 3: 2 3 4 1\nRow 4: 4 1 2 3", "no grid"),
+        ("Row 1 2 3 4\n3 4 1 2\n2 3 4 1\n4 1 2 3", "no grid"),
+        ("1 2 3 4\n3 4 1 2\n_ _ _ _\n2 3 4 1\n4 1 2 3", "no grid"),
+        ("1 * 2 3 4\n3 4 1 2\n2 3 4 1\n4 1 2 3", "no grid"),
+        ("[[1,2,3,4],[3,4,1,2],[2,3,4,1]]", "no grid"),
+        ("[[1,2,3,4],[3,4,1,2],[2,3,4,1],[4,1,2,2]]", "not a legal completion"),
+        (DRAWN.replace("2 3 \u2502 4 1", "2 3 \u2502   1"), "no grid"),
+        (DRAWN.replace("4 1 \u2502 2 3", "4 1 \u2502 2 2"), "not a legal completion"),
         ("2 1 3 4\n3 4 1 2\n1 3 4 1\n4 2 2 3", "changes a given digit"),
         ("1 2 3 4\n3 4 1 2\n2 3 4 1\n4 1 2 2", "not a legal completion"),
         (f"{RIGHT}\n<answer>{OTHER}</answer>".replace("4 1 3 2", "4 1 3 3"), "not a legal completion"),
@@ -143,7 +173,7 @@ def test_settings_that_it_does_not_have_are_refused() -> None:
             SudokuTask.from_spec(settings)
 
 
-@given(st.text() | st.text(alphabet="1234 \n.|<answer>/0", max_size=80))
+@given(st.text() | st.text(alphabet="1234 \n.|<answer>/0[],*=\\&:\u2502\u2500", max_size=80))
 def test_any_text_gets_a_grade_that_a_slow_check_agrees_with(completion: str) -> None:
     grade = TASK.grade(ROW, completion)
     assert 0.0 <= grade.auxiliary <= 1.0

@@ -48,6 +48,7 @@ class ScriptedClient:
         self.page = 2
         self.interrupted = False
         self.before_lease: Callable[[], None] = lambda: None
+        self.while_waiting: Callable[[], None] = lambda: None
 
     def register(self, request: wire.RegisterRequest) -> wire.RegisterResponse:
         self.registered.append(request)
@@ -95,6 +96,9 @@ class ScriptedClient:
 
     def interrupt(self) -> None:
         self.interrupted = True
+
+    def require_current(self) -> None:
+        self.while_waiting()
 
 
 def agent_of(client: ScriptedClient, equipment: Equipment, snapshots: Path) -> Agent:

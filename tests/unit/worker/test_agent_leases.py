@@ -1,21 +1,25 @@
 """The loop of a worker, driven by a script: the leases it answers, and when it registers again or leaves."""
 
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from dartes.errors import ExitCode
+from dartes.rewards.opening import Grader
 from dartes.rpc.encoding import unpack_bits
+from dartes.tasks.base import Grade, Row
 from dartes.v1 import population_pb2 as wire
 from dartes_worker.agent import REFUSALS_BEFORE_GIVING_UP
 from dartes_worker.client import IncarnationOverError, ReportRefusedError
 from dartes_worker.engines.base import Segment
-from dartes_worker.evaluate import Sampling
+from dartes_worker.evaluate import Evaluator, Sampling
 from dartes_worker.master import MasterWeights
 from dartes_worker.setup import Equipment
 from dartes_worker.timing import Stopwatch
+from dartes_worker.trouble import Trouble
 
 from .scripted import (
     BATCH,
@@ -180,3 +184,62 @@ def test_the_same_member_is_written_once_for_all_its_slices(
     ]
     agent_of(ScriptedClient(*script, DONE), replace(equipment), tmp_path).run()
     assert written == [(0, 0.0), (5, 0.5), (5, -0.5), (5, -0.5)], "other weights are another member"
+
+
+class Held:
+    """A grader that answers when it is let go, as if its service had been away."""
+
+    def __init__(self, grader: Grader) -> None:
+        self._grader = grader
+        self.go_on = threading.Event()
+
+    def grade(self, rows: Sequence[Row], completions: Sequence[str]) -> list[Grade]:
+        assert self.go_on.wait(60)
+        return self._grader.grade(rows, completions)
+
+    def close(self) -> None:
+        raise AssertionError("the grader is the fixture's")
+
+
+@pytest.fixture
+def held(equipment: Equipment, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Equipment, Held]]:
+    """Equipment whose training answers are graded by a held grader."""
+    monkeypatch.setattr("dartes_worker.evaluate.LOOK_SECONDS", 0.01)
+    (part,) = equipment.stages[0].parts
+    holding = Held(part.grader())
+    problems = replace(
+        equipment.stages[0], parts=(replace(part, grader=lambda: holding),), _grades={}, _graded_in=-1
+    )
+    evaluator = Evaluator(equipment.engine)
+    yield replace(equipment, stages=(problems,), evaluator=evaluator, trouble=Trouble()), holding
+    holding.go_on.set()
+    evaluator.close()
+
+
+def test_a_coordinator_that_restarts_while_rewards_are_awaited_is_registered_with_again(
+    held: tuple[Equipment, Held], tmp_path: Path
+) -> None:
+    equipment, grader = held
+    client = ScriptedClient(member("1-1", problems=BATCH), member("2-1", problems=BATCH), DONE)
+
+    def restarted() -> None:
+        client.while_waiting = lambda: None
+        grader.go_on.set()
+        raise IncarnationOverError("incarnation 1 is over")
+
+    client.while_waiting = restarted
+    assert agent_of(client, equipment, tmp_path).run() is ExitCode.DONE
+    assert len(client.registered) == 2
+    assert [lease_id for lease_id, _, _ in client.reports] == ["2-1"]
+
+
+def test_told_to_leave_while_rewards_are_unavailable_it_leaves_at_once(
+    held: tuple[Equipment, Held], tmp_path: Path
+) -> None:
+    equipment, _ = held
+    client = ScriptedClient(member("1-1", problems=BATCH))
+    agent = agent_of(client, equipment, tmp_path)
+    equipment.trouble.tell("rewards are unavailable")
+    client.while_waiting = agent.drain
+    assert agent.run() is ExitCode.DRAINED
+    assert client.reports == []

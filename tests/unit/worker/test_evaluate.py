@@ -169,7 +169,7 @@ def test_what_differs_travels_exactly() -> None:
 def test_prompts_of_earlier_batches_are_forgotten_when_they_are_many(
     equipment: Equipment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dartes_worker.problems.REMEMBERED_PROMPTS", 4)
+    monkeypatch.setattr("dartes_worker.problems.REMEMBERED_TOKENS", 16)
     recorder, problems = Recorder(equipment.engine), replace(equipment.stages[0], _tokens={})
     for rows in ([0, 1, 2, 3, 4], [4, 5], [4, 5], [0, 4]):
         problems.encoded(recorder, rows)  # type: ignore[arg-type]

@@ -58,7 +58,7 @@ def test_held_out_answers_are_greedy_whatever_members_are(monkeypatch: pytest.Mo
 def test_mistakes_of_the_data_are_found_before_a_model_is_loaded(tmp_path: Path) -> None:
     (tmp_path / "train.jsonl").write_text('{"a": 1}\n')
     spec = spec_with(model__source="nowhere", dataset__source="train.jsonl", evaluation__sets=[])
-    with pytest.raises(ConfigurationError, match=r"train\.jsonl .*problem 1: column 'b' is missing"):
+    with pytest.raises(ConfigurationError, match=r"train\.jsonl line 1: column 'b' is missing"):
         equip(spec, tmp_path)
 
 

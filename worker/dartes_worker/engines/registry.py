@@ -53,7 +53,7 @@ def _imported(target: str) -> EngineFactory:
         return cast("EngineFactory", attrgetter(attribute)(import_module(module_name)))
     except ImportError as error:
         raise ConfigurationError(
-            f"engine {target}: {error}; is the extra installed (pip install 'dartes[worker]')?"
+            f"engine {target}: {error}; is the extra installed (pip install '.[worker]' in a clone)?"
         ) from error
     except AttributeError as error:
         raise ConfigurationError(f"engine {target}: {error}") from error

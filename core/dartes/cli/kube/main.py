@@ -13,6 +13,7 @@ from typing import Final
 from dartes.cli.kube.arguments import command_line
 from dartes.cli.kube.kubectl import Kubectl, Target
 from dartes.cli.main import lacking_extra, silence_output
+from dartes.cli.words import printable
 from dartes.errors import ConfigurationError, DartesError, ExitCode
 
 
@@ -81,7 +82,7 @@ def _export(kubectl: Kubectl, options: argparse.Namespace) -> int:
 
 
 def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)  # noqa: T201
+    print(printable(text), file=sys.stderr, flush=True)  # noqa: T201
 
 
 def _failed(message: str, code: ExitCode) -> int:

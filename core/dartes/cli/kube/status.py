@@ -11,6 +11,7 @@ from dartes.cli.kube.kubectl import Kubectl, NotFoundError
 from dartes.cli.kube.names import KIND, RESOURCE, of_job
 from dartes.cli.kube.objects import Manifest, Pod, in_order, items, pod_of
 from dartes.cli.kube.view import FINISHED, status_lines, status_view
+from dartes.cli.words import printable
 from dartes.errors import ConfigurationError, TransientError
 
 WATCH_SECONDS: Final = 5.0
@@ -53,7 +54,7 @@ def status_of(kubectl: Kubectl, name: str) -> dict[str, Any]:
 def show(kubectl: Kubectl, name: str, as_json: bool) -> None:
     """Print the status once."""
     view = status_of(kubectl, name)
-    _print([json.dumps(view, allow_nan=False)] if as_json else list(status_lines(view)))
+    _print(_lines(view, as_json))
 
 
 def watch(kubectl: Kubectl, name: str, as_json: bool, pause: Callable[[float], object] = time.sleep) -> None:
@@ -69,13 +70,13 @@ def watch(kubectl: Kubectl, name: str, as_json: bool, pause: Callable[[float], o
         except TransientError as error:
             if shown is None:
                 raise
-            print(f"error: {error}; asking again", file=sys.stderr, flush=True)  # noqa: T201
+            print(f"error: {printable(str(error))}; asking again", file=sys.stderr, flush=True)  # noqa: T201
             pause(WATCH_SECONDS)
             continue
         essence = _essence(view)
         if terminal or essence != shown:
             shown = essence
-            lines = [json.dumps(view, allow_nan=False)] if as_json else list(status_lines(view))
+            lines = _lines(view, as_json)
             _print([f"{CLEAR}{lines[0]}", *lines[1:]] if terminal else lines)
         if view["phase"] in FINISHED:
             return
@@ -95,6 +96,13 @@ def _essence(view: Any) -> Any:
     if isinstance(view, dict):
         return {key: _essence(value) for key, value in view.items() if not key.endswith("seconds")}
     return [_essence(item) for item in view] if isinstance(view, list) else view
+
+
+def _lines(view: dict[str, Any], as_json: bool) -> list[str]:
+    """A view as one JSON object, or for people: what comes out of the cluster may not steer a terminal."""
+    if as_json:
+        return [json.dumps(view, allow_nan=False)]
+    return [printable(line) for line in status_lines(view)]
 
 
 def _print(lines: list[str] | Iterator[str]) -> None:

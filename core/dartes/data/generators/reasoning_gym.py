@@ -43,8 +43,8 @@ NEEDS_SETTINGS = frozenset({"composite"})
 def reasoning_gym_rows(name: str, split: Split) -> Iterator[Row]:
     """Rows with `question`, `answer` (null where any right answer counts), `metadata` (JSON) and `dataset`.
 
-    `name` is the part behind the prefix, with dashes. Raises `DatasetError` for a name that the library does
-    not have, or whose generator cannot be used, and where the library is missing.
+    `name` is the part behind the prefix, with `-` or `_`. Raises `DatasetError` for a name that the library
+    does not have, or whose generator cannot be used, and where the library is missing.
     """
     factory = _factory()
     generator = name.replace("-", "_")
@@ -96,6 +96,6 @@ def _factory() -> Any:
     except ImportError as error:
         raise DatasetError(
             f"dataset.source: builtin://{PREFIX}... needs the reasoning-gym library ({error}); "
-            "install it with: pip install 'dartes[tasks]'"
+            "install it with: pip install '.[tasks]' in a clone"
         ) from error
     return import_module("reasoning_gym.factory")

@@ -9,7 +9,7 @@ from dartes.spec.crd.structural import Rule
 
 SOURCE = Rule(
     "self == '' || self != 'hf://datasets' && self.matches(self.contains('://') ? '(?s)^("
-    "builtin://[a-z][a-z0-9-]{0,62}"
+    "builtin://[a-z][a-z0-9_-]{0,62}"
     "|hf://[A-Za-z0-9][A-Za-z0-9._-]{0,95}(/[A-Za-z0-9][A-Za-z0-9._-]{0,95})?"
     "|hf://datasets/[A-Za-z0-9][A-Za-z0-9._-]{0,95}(/[A-Za-z0-9][A-Za-z0-9._-]{0,95})?(@[A-Za-z0-9._/-]{1,200})?"
     "|(file|pvc|s3|gs)://.*[^/].*)$' : '[^ \\t\\n]')",
