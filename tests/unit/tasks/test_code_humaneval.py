@@ -15,11 +15,11 @@ from dartes.tasks.base import TaskSettings
 
 PROBLEMS: list[dict[str, str]] = list(read_problems().values())
 
+pytestmark = pytest.mark.slow
+
 # Runs (program, seconds) pairs one after the other, in one process, and prints which of them raised nothing.
 BARE = """
 import contextlib, io, json, signal, sys
-
-pytestmark = pytest.mark.slow
 class Slow(BaseException): pass
 def ring(*_): raise Slow
 signal.signal(signal.SIGALRM, ring)
