@@ -27,10 +27,10 @@ from dartes.journal import JournalRow
 from dartes.spec import JobSpec, TaskSpec, load_job
 from dartes.state import RunFolder, RunReader
 from dartes.tasks.registry import task_named
-from dartes.tasks.rules import Fitness
 
 from ..classifier_kit import make_classifier
 from ..unit.difficulty.oracle import Oracle
+from ..unit.difficulty.plain import plain_stages
 from . import task_rows
 from .answering_engine import ANSWERS_VARIABLE
 from .harness import EngineHook, run_to_end, write_job
@@ -188,27 +188,6 @@ def compare_with_oracle(folder: Path, run: RunFolder) -> None:
         moved |= any(outcome.coefficients)
     assert oracle.draw() is None
     assert moved, "the members differ"
-
-
-def plain_stages(settings: AlgorithmSettings, sizes: Sequence[Sequence[int]]) -> list[dict[str, Any]]:
-    """The stages as the oracle takes them."""
-    return [
-        {
-            "iterations": stage.iterations,
-            "epochs": stage.epochs,
-            "sets": [
-                {
-                    "count": count,
-                    "weight": one.weight,
-                    "by_score": one.rules.fitness is Fitness.SCORE,
-                    "auxiliary_weight": one.rules.auxiliary_weight,
-                    "against_parent": one.rules.against_parent,
-                }
-                for one, count in zip(stage.sets, counts, strict=True)
-            ],
-        }
-        for stage, counts in zip(settings.stages, sizes, strict=True)
-    ]
 
 
 class Scores(http.server.BaseHTTPRequestHandler):

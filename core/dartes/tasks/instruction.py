@@ -105,7 +105,10 @@ class InstructionTask:
 
     def grade(self, row: Row, completion: str) -> Grade:
         """Not possible here: answers are scored by the grader `reward-model`, several at a time."""
-        raise NotImplementedError(f"answers to task '{self.name}' are graded by the grader '{self.grader}'")
+        del row, completion
+        raise ConfigurationError(
+            f"task '{self.name}' is graded by a reward model only: use dartes.rewards.opening.open_grader"
+        )
 
     def grade_of(self, score: float) -> Grade:
         """The grade of an answer with this score, a finite number.

@@ -73,7 +73,10 @@ class PythonFunctionTask:
 
     def grade(self, row: Row, completion: str) -> Grade:
         """Not possible here: answers are scored by the grader `python`, a batch at a time."""
-        raise NotImplementedError("answers to task 'python' are graded by dartes.rewards.python_function")
+        del row, completion
+        raise ConfigurationError(
+            "task 'python' is graded by its function only: use dartes.rewards.opening.open_grader"
+        )
 
     def grade_of(self, score: float) -> Grade:
         """The grade of an answer that the function gave `score`, a finite number."""

@@ -19,8 +19,8 @@ from dartes.data.storage import parts_of
 from dartes.destinations import bucket as bucket_module
 from dartes.errors import ConfigurationError, TransientError
 
+from ...s3_server import refuse_after, s3_server
 from .kit import Description, write
-from .s3_server import refuse_after, s3_server
 
 ROWS = [{"q": f"{number}", "n": number} for number in range(50)]
 LINES = "".join(json.dumps(row) + "\n" for row in ROWS).encode()

@@ -2,9 +2,6 @@
 
 import json
 import os
-import socket
-import subprocess
-import sys
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +16,7 @@ from dartes.destinations import deliver, open_destination
 from dartes.destinations.bucket import STARTED_MARKER
 from dartes.errors import ConfigurationError, TransientError
 
-from ...waiting import until
+from ...s3_server import s3_server
 from .models import ROW_HASH, Builder
 
 pytestmark = pytest.mark.slow  # not for `make test-fast`
@@ -30,31 +27,8 @@ URI = "s3://models/runs/a"
 @pytest.fixture(scope="module")
 def server() -> Iterator[str]:
     """An S3 server of this machine; gives its address."""
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        port = taken.getsockname()[1]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        env={**os.environ, "MOTO_ALLOW_NONEXISTENT_REGION": "true"},
-    )
-    address = f"http://127.0.0.1:{port}"
-
-    def answers() -> bool:
-        assert process.poll() is None, "the S3 server ended"
-        try:
-            with urllib.request.urlopen(f"{address}/moto-api/", timeout=5):
-                return True
-        except OSError:
-            return False
-
-    try:
-        until(answers, "the S3 server answers", 60)
+    with s3_server() as address:
         yield address
-    finally:
-        process.kill()
-        process.wait()
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ each set.
 
 import dataclasses
 import random
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -37,6 +36,7 @@ from dartes.ids import Iteration
 from dartes.tasks.rules import Fitness, GradingRules
 
 from .oracle import Drawn, Oracle, Outcome
+from .plain import plain_stages
 
 LONGEST_RUN = 10
 
@@ -164,33 +164,12 @@ def compare_outcomes(scored: Scored, outcome: Outcome) -> None:
     assert scored.buffer_size == len(outcome.buffer)
 
 
-def plain(chosen: AlgorithmSettings, sizes: Sequence[Sequence[int]]) -> list[dict[str, Any]]:
-    """The stages as the oracle takes them."""
-    return [
-        {
-            "iterations": stage.iterations,
-            "epochs": stage.epochs,
-            "sets": [
-                {
-                    "count": count,
-                    "weight": one.weight,
-                    "by_score": one.rules.fitness is Fitness.SCORE,
-                    "auxiliary_weight": one.rules.auxiliary_weight,
-                    "against_parent": one.rules.against_parent,
-                }
-                for one, count in zip(stage.sets, counts, strict=True)
-            ],
-        }
-        for stage, counts in zip(chosen.stages, sizes, strict=True)
-    ]
-
-
 def compare_runs(
     chosen: AlgorithmSettings, sizes: tuple[tuple[int, ...], ...], grader: Grader, most: int = LONGEST_RUN
 ) -> int:
     """Runs both side by side; gives the number of iterations."""
     state = DifficultyState(sizes)
-    oracle = Oracle(dataclasses.asdict(chosen), plain(chosen, sizes))
+    oracle = Oracle(dataclasses.asdict(chosen), plain_stages(chosen, sizes))
     for k in range(most):
         iteration = Iteration(k)
         batch, drawn = draw_batch(chosen, state, iteration), oracle.draw()

@@ -118,7 +118,7 @@ def test_what_they_do_not_have_is_refused() -> None:
 
 def test_no_answer_is_graded_outside_its_grader() -> None:
     for task in (python(), instruction()):
-        with pytest.raises(NotImplementedError):
+        with pytest.raises(ConfigurationError, match="open_grader"):
             task.grade({"prompt": "Hi"}, "Hello")
 
 

@@ -8,7 +8,7 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from ...waiting import until
+from .waiting import until
 
 
 @contextmanager
