@@ -1,5 +1,6 @@
 """Answers to a slice are pure in batch, job and weights: slices are parts of the whole, seeds addresses."""
 
+import threading
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -9,9 +10,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dartes.noise.streams import sampling_seed
+from dartes.rewards.opening import Grader
 from dartes.rpc.encoding import unpack_bits, unpack_floats
 from dartes.tasks.addition import AdditionTask
-from dartes.tasks.base import Grade
+from dartes.tasks.base import Grade, Row
 from dartes.tasks.rules import Fitness, GradingRules
 from dartes.tasks.templates import Template
 from dartes_worker.engines.base import Engine, Generation, GenerationLimits, Prompt
@@ -267,3 +269,42 @@ def test_the_first_answers_are_kept_as_text(equipment: Equipment) -> None:
     assert [c.prompt for c in kept] == [problems.prompt(4), problems.prompt(5)]
     assert [c.text for c in kept] == [outcome.generations[0].text, outcome.generations[2].text]
     assert completions(problems, batch, outcome, 0) == []
+
+
+class Meeting:
+    """A grader of the first group that does not answer before the engine is at the second one."""
+
+    def __init__(self, grader: Grader) -> None:
+        self._grader = grader
+        self.second_group = threading.Event()
+
+    def grade(self, rows: Sequence[Row], completions: Sequence[str]) -> list[Grade]:
+        assert self.second_group.wait(60), "the second group is generated while the first is graded"
+        return self._grader.grade(rows, completions)
+
+    def close(self) -> None:
+        raise AssertionError("the grader is the fixture's")
+
+
+def test_a_group_is_graded_while_the_next_one_is_generated(equipment: Equipment) -> None:
+    (part,) = equipment.stages[0].parts
+    meeting = Meeting(part.grader())
+    problems = replace(
+        equipment.stages[0], parts=(replace(part, grader=lambda: meeting),), _grades={}, _graded_in=-1
+    )
+    recorder = Recorder(equipment.engine)
+    inner = recorder.generate
+
+    def generate(
+        group: Sequence[Sequence[int]], limits: GenerationLimits, seed: int | None
+    ) -> list[Generation]:
+        if recorder.groups:
+            meeting.second_group.set()
+        return inner(group, limits, seed)
+
+    recorder.generate = generate  # type: ignore[method-assign]
+    evaluator = Evaluator(recorder)  # type: ignore[arg-type]
+    outcome = evaluator.answer(problems, range(16), 0, 1, SAMPLING, Stopwatch()).outcome()
+    evaluator.close()
+    assert len(recorder.groups) == 4
+    assert outcome.whole
