@@ -183,6 +183,7 @@ def test_the_largest_job_that_can_be_stored_stays_within_the_budget_of_the_rules
         SMALL,
         {
             "dataset": {"stages": [STAGE | {"epochs": 1, "columns": texts_of(32)} for _ in range(16)]},
+            "es": {},
             "task.system": "x" * 16_000,
             "evaluation.sets": sets,
             "coordinator": role,

@@ -21,7 +21,9 @@ from dartes.sandbox.runs import CheckedRun, Limits, ScriptRun  # noqa: E402
 from dartes.sandbox.sandbox import Sandbox  # noqa: E402
 
 REFUSED_BY_ENGINES = ("unshare", "setns", "mount", "umount2", "pivot_root", "mount_setattr", "bpf", "ptrace")
-SECRET = "/tmp/secret"
+# What the pod may write to hides what is there: not the interpreter, where this repository lies below /tmp.
+TEMPORARY = "/var/tmp" if any(path.startswith("/tmp/") for path in (CORE, sys.prefix)) else "/tmp"
+SECRET = f"{TEMPORARY}/secret"
 PROGRAM = f"""
 import os
 found = ""
@@ -43,7 +45,7 @@ print(repr(found), os.listdir("."))
 
 
 def become_a_pod() -> None:
-    """Own mounts, all read-only but /tmp, and the interpreter within reach of others; then the user."""
+    """Own mounts, all read-only but the temporary folder, and the interpreter within reach of others; then the user."""
     linux.unshare(linux.CLONE_NEWNS)
     linux.mount("none", "/", None, linux.MS_REC | linux.MS_PRIVATE)
     prefix = sys.base_prefix
@@ -55,13 +57,13 @@ def become_a_pod() -> None:
         linux.mount("/mnt", prefix, None, linux.MS_BIND | linux.MS_REC)
     if KIND == "restricted":
         linux.make_read_only("/")
-    linux.mount("tmpfs", "/tmp", "tmpfs", 0, "mode=1777")
+    linux.mount("tmpfs", TEMPORARY, "tmpfs", 0, "mode=1777")
     Path(SECRET).write_text("secret", "ascii")
     Path(SECRET).chmod(0o644)
     os.setgroups([])
     os.setresgid(USER, USER, USER)
     os.setresuid(USER, USER, USER)
-    tempfile.tempdir = "/tmp"
+    tempfile.tempdir = TEMPORARY
     linux.prctl(linux.PR_SET_DUMPABLE, 1)  # a change of user takes /proc/self away
 
 
@@ -94,7 +96,7 @@ def main() -> None:
             "checked": checked.to_json(),
             "loop": loop.to_json(),
         }
-    said["left"] = sorted(path.name for path in Path("/tmp").iterdir())
+    said["left"] = sorted(path.name for path in Path(TEMPORARY).iterdir())
     sys.stdout.write(json.dumps(said))
 
 
