@@ -80,8 +80,9 @@ def test_a_reward_function_from_a_config_map_trains_as_the_file_beside_a_job_fil
     make_reward(release, namespace)
     spec = small(task=OWN_REWARD)
     job = Job.create(release.api, namespace, "own", spec)
-    job.wait_ready("worker", 2)
     folder = "/etc/dartes/reward/rewards"
+    # Not when all are ready: one worker may be done before the other one is.
+    until(lambda: job.pods("worker") and job.pods("coordinator"), "its pods", 60)
     for role, wanted in (("worker", True), ("coordinator", False)):
         (pod, *_) = job.pods(role)
         mounts = {mount["mountPath"] for mount in pod["spec"]["containers"][0]["volumeMounts"]}

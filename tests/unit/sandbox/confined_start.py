@@ -45,7 +45,7 @@ print(repr(found), os.listdir("."))
 
 
 def become_a_pod() -> None:
-    """Own mounts, all read-only but the temporary folder, and the interpreter within reach of others; then the user."""
+    """Own mounts, read-only but the temporary folder, the interpreter within reach; then the user."""
     linux.unshare(linux.CLONE_NEWNS)
     linux.mount("none", "/", None, linux.MS_REC | linux.MS_PRIVATE)
     prefix = sys.base_prefix
