@@ -31,6 +31,8 @@ from dartes_worker.evaluate_model import evaluate_model, write_answers
 
 from .in_process import SPEC, changed, job_text
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def run(evaluated_folder: Path) -> RunFolder:

@@ -14,6 +14,8 @@ from dartes.state import RunFolder
 
 from .in_process import changed, play
 
+pytestmark = pytest.mark.slow
+
 
 def staged(data: Path) -> dict[str, Any]:
     """Three iterations on built-in sums, then an epoch on a file."""

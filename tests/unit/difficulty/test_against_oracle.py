@@ -38,6 +38,8 @@ from dartes.tasks.rules import Fitness, GradingRules
 from .oracle import Drawn, Oracle, Outcome
 from .plain import plain_stages
 
+pytestmark = pytest.mark.slow
+
 LONGEST_RUN = 10
 
 UNIT = st.sampled_from([0.0, 0.1, 0.2, 0.25, 0.3, 0.5, 0.7, 0.75, 0.9, 1.0]) | st.floats(0, 1)

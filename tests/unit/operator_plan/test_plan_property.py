@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -10,6 +11,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from dartes_operator.plan.types import Create, Trouble
 
 from .kit import FINAL_WORDS, Cluster, job
+
+pytestmark = pytest.mark.slow
 
 _PICK = st.integers(min_value=0, max_value=9)
 _SPECS: tuple[dict[str, Any], ...] = (

@@ -18,6 +18,8 @@ from dartes.spec.task import TaskSpec
 from dartes.tasks.base import Row, TaskSettings
 from dartes.tasks.countdown import CountdownTask
 
+pytestmark = pytest.mark.slow
+
 LIMIT = 0.2
 ROW: Row = {"a": 1, "b": 2}
 

@@ -19,6 +19,8 @@ from dartes.rewards.python_function import PythonFunctionGrader, open_python_gra
 from dartes.rewards.python_function_source import reward_digest
 from dartes.tasks.base import Message, RewardSource, Row, SourceFile, TaskSettings
 
+pytestmark = pytest.mark.slow
+
 Open = Callable[..., PythonFunctionGrader]
 
 ROWS: list[Row] = [{"question": "2+3", "answer": 5}, {"question": "4+4", "answer": 8, "hard": True}]

@@ -17,6 +17,8 @@ from dartes.sandbox.process import Means, ZygoteLostError, ZygoteProcess
 from dartes.sandbox.runs import CheckedRun, Ending, Limits, RunResult, SandboxStartError, ScriptRun
 from dartes.sandbox.sandbox import Sandbox
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def plain_sandbox() -> Iterator[Sandbox]:

@@ -14,6 +14,8 @@ from dartes.tasks.math import MathTask
 from dartes.tasks.math_equality import equal
 from dartes.tasks.math_latex import normalise, number
 
+pytestmark = pytest.mark.slow
+
 TASK = MathTask.from_spec(TaskSettings("math"))
 
 

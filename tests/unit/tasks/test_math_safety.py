@@ -14,6 +14,8 @@ from dartes.tasks.math_bounds import refusal
 from dartes.tasks.math_equality import equal
 from dartes.tasks.math_symbolic import OutOfTimeError, time_limit
 
+pytestmark = pytest.mark.slow
+
 TASK = MathTask.from_spec(TaskSettings("math"))
 
 

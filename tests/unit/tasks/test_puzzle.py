@@ -20,6 +20,8 @@ from dartes.tasks.puzzle_audit import AUDITED
 from dartes.tasks.puzzle_library import library
 from dartes.tasks.puzzle_own import OWN
 
+pytestmark = pytest.mark.slow
+
 # Generators that take seconds for a single problem.
 SLOW = frozenset(
     {

@@ -9,6 +9,8 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
+pytestmark = pytest.mark.slow
+
 # Runs in a process of its own, whose peak is nobody else's. Everything that is loaded once (imports, the
 # compiled kernel, the table) is in before the count starts; `VmHWM` is the peak of resident memory.
 SCRIPT = """
