@@ -4,6 +4,7 @@ The coordinator has no weights, so the base model's digest and tensor table come
 """
 
 import json
+from typing import Any, Final
 
 from dartes.journal import JournalHeader
 from dartes.noise import NOISE_VERSION
@@ -14,6 +15,8 @@ from dartes_coordinator.plan import RunPlan
 
 REWARD = "reward"
 """Name under which a worker lists the digest of the user's own reward source, beside its data sets."""
+
+_MATTERS_MOST: Final = {"engine": 0, "device": 1, "dtype": 2}
 
 
 def admit(
@@ -49,6 +52,16 @@ def admit(
 def engine_of(request: wire.RegisterRequest) -> str:
     """The worker's engine fingerprint in canonical JSON; empty where it has none."""
     return json.dumps(json.loads(request.fingerprint), sort_keys=True) if request.fingerprint else ""
+
+
+def engine_difference(mine: str, other: str) -> str:
+    """In what two different engine fingerprints differ, for people: "engine 'vllm', not 'transformers'"."""
+    ours, theirs = _flat(json.loads(mine)), _flat(json.loads(other))
+    return ", ".join(
+        f"{name} {ours.get(name, 'none')!r}, not {theirs.get(name, 'none')!r}"
+        for name in dict.fromkeys([*ours, *theirs])
+        if ours.get(name) != theirs.get(name)
+    )
 
 
 def reward_of(request: wire.RegisterRequest) -> str:
@@ -116,6 +129,15 @@ def _header_reasons(run: JournalHeader, offered: JournalHeader) -> list[str]:
             f"{offered.noise_version}; use the version that started it"
         )
     return reasons
+
+
+def _flat(fingerprint: dict[str, Any]) -> dict[str, Any]:
+    """The engine and its device first; the entries of nested objects under their own names."""
+    flat: dict[str, Any] = {}
+    for name in sorted(fingerprint, key=lambda name: (_MATTERS_MOST.get(name, len(_MATTERS_MOST)), name)):
+        value = fingerprint[name]
+        flat |= {f"{name}.{key}": value[key] for key in value} if isinstance(value, dict) else {name: value}
+    return flat
 
 
 def _is_object(text: str) -> bool:

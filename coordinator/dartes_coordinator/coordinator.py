@@ -6,7 +6,7 @@ decision is a function of the job, the committed state and the results.
 
 from dartes.v1 import control_pb2
 from dartes.v1 import population_pb2 as wire
-from dartes_coordinator.admission import admit, engine_of, reward_of
+from dartes_coordinator.admission import admit, engine_difference, engine_of, reward_of
 from dartes_coordinator.errors import ReportError, StaleError
 from dartes_coordinator.faults import FaultPlan, FaultPoint
 from dartes_coordinator.ledger import Ledger
@@ -47,6 +47,7 @@ class Coordinator:
         self._lease_count = 0
         self._draining: set[str] = set()
         self._warned: set[str] = set()
+        self._placements: dict[str, None] = {}
 
     @property
     def workers(self) -> Workers:
@@ -203,7 +204,7 @@ class Coordinator:
 
     def status(self) -> control_pb2.StatusResponse:
         """Where the run stands."""
-        return status_response(self.incarnation, self.run)
+        return status_response(self.incarnation, self.run, self._placements)
 
     # Presence --------------------------------------------------------------------------------------
 
@@ -271,6 +272,11 @@ class Coordinator:
             if warning not in self._warned:
                 self._warned.add(warning)
                 self.run.ledger.event("DataWarning", warning[:WARNING_CHARACTERS])
+        known_places = self._placements
+        if request.placement and request.placement not in known_places and len(known_places) < MOST_WARNINGS:
+            # One line for all workers that chose alike.
+            self._placements[request.placement] = None
+            self.run.ledger.event("MasterPlacement", request.placement[:WARNING_CHARACTERS])
         if changed:
             # A function that was mended must not cost the run; what it scored before is kept as it is.
             self.run.ledger.event(
@@ -281,6 +287,7 @@ class Coordinator:
         if is_new and known:
             self.run.ledger.event(
                 "MixedEngines",
-                f"worker {request.worker} runs {mine}, others {known[0]}: weights stay bit-exact, "
-                "rewards may differ",
+                f"worker {request.worker} has another engine than the first worker "
+                f"({engine_difference(mine, known[0])}): weights stay bit-exact, "
+                "rewards may differ between workers",
             )

@@ -66,6 +66,8 @@ def stored_iteration(
         row_hash=row_hash(previous_hash, row),
         beside={
             "seconds_by_part": dict(round_.costs.seconds),
+            "tail_seconds": round_.costs.tail_seconds,
+            "alone_seconds": round_.costs.alone_seconds,
             "prompt_tokens": round_.costs.prompt_tokens,
             "generated_tokens": round_.costs.generated_tokens,
             "reissued": round_.leases.reissued,

@@ -28,6 +28,10 @@ _WIRE_KIND = {
 }
 
 
+SHARES = frozenset({"tail_seconds", "alone_seconds"})
+"""Timings that are shares of others, and so no parts of the whole."""
+
+
 @dataclass(frozen=True)
 class Costs:
     """Sums over the reports of a round: tokens, and seconds of workers by part."""
@@ -35,14 +39,21 @@ class Costs:
     prompt_tokens: int = 0
     generated_tokens: int = 0
     seconds: Mapping[str, float] = field(default_factory=dict)
+    tail_seconds: float = 0.0
+    """Shares of `generate` with few of a batch's sequences left, and with one."""
+    alone_seconds: float = 0.0
 
     def plus(self, result: wire.EvaluateResult, timings: wire.Timings) -> "Costs":
         """These costs and those of one more report."""
-        parts = {f.name: float(getattr(timings, f.name)) for f in timings.DESCRIPTOR.fields}
+        parts = {
+            f.name: float(getattr(timings, f.name)) for f in timings.DESCRIPTOR.fields if f.name not in SHARES
+        }
         return Costs(
             prompt_tokens=self.prompt_tokens + result.prompt_tokens,
             generated_tokens=self.generated_tokens + result.generated_tokens,
             seconds={name: self.seconds.get(name, 0.0) + value for name, value in parts.items()},
+            tail_seconds=self.tail_seconds + timings.tail_seconds,
+            alone_seconds=self.alone_seconds + timings.alone_seconds,
         )
 
 

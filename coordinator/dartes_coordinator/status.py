@@ -1,5 +1,7 @@
 """Where a run stands, as people and the operator ask for it. Reads the run, changes nothing."""
 
+from collections.abc import Iterable
+
 from dartes.difficulty import estimated_iterations
 from dartes.v1 import control_pb2 as wire
 from dartes_coordinator.run import Run
@@ -16,7 +18,7 @@ def phase_of(run: Run) -> wire.Phase:
     return wire.PHASE_FINISHING if run.round.batch is None else wire.PHASE_RUNNING
 
 
-def status_response(incarnation: int, run: Run) -> wire.StatusResponse:
+def status_response(incarnation: int, run: Run, placements: Iterable[str] = ()) -> wire.StatusResponse:
     """How far the run is, how fast it goes, when it will end and what hinders it."""
     settings, progress = run.plan.settings, run.progress
     committed, pace = progress.iteration, progress.pace
@@ -58,4 +60,5 @@ def status_response(incarnation: int, run: Run) -> wire.StatusResponse:
         journal_hash=progress.hashes[-1].hex() if progress.hashes else "",
         weight_digest=run.replicas.agreed or "",
         notes=run.ledger.notes,
+        placements=placements,
     )

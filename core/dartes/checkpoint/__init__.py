@@ -8,7 +8,14 @@ from dartes.checkpoint.errors import CheckpointError, SnapshotError
 from dartes.checkpoint.folder import Checkpoint, open_checkpoint
 from dartes.checkpoint.pieces import PIECE_ELEMENTS, Piece, for_each_piece, pieces
 from dartes.checkpoint.safetensors_file import StoredDtype, TensorInfo
-from dartes.checkpoint.snapshot import Snapshot, digest_arrays, read_snapshot, sum_parts, write_snapshot
+from dartes.checkpoint.snapshot import (
+    Snapshot,
+    digest_arrays,
+    read_snapshot,
+    sum_parts,
+    write_snapshot,
+    write_snapshot_with,
+)
 from dartes.checkpoint.write import PROVENANCE_FILE, write_checkpoint
 
 __all__ = [
@@ -31,4 +38,5 @@ __all__ = [
     "weight_digest",
     "write_checkpoint",
     "write_snapshot",
+    "write_snapshot_with",
 ]

@@ -7,7 +7,9 @@ change a bit; this module relies on that and knows nothing else.
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
+
+Item = TypeVar("Item")
 
 PIECE_ELEMENTS: Final = 2**20
 """Elements per piece: 4 MiB of float32, so that a piece per core stays near the 64 MiB of one temporary."""
@@ -29,7 +31,7 @@ def pieces(sizes: Iterable[tuple[str, int]], limit: int = PIECE_ELEMENTS) -> Ite
             yield Piece(name, start, min(limit, size - start))
 
 
-def for_each_piece(work: Callable[[Piece], None], items: Iterable[Piece], threads: int = 1) -> None:
+def for_each_piece(work: Callable[[Item], None], items: Iterable[Item], threads: int = 1) -> None:
     """Call `work` on every piece, at most `threads` at once; the first exception is raised."""
     if threads <= 1:
         for item in items:

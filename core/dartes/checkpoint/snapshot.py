@@ -8,7 +8,7 @@ import hashlib
 import json
 import os
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -115,6 +115,30 @@ def write_snapshot(
     Replaces a file of that name. Raises OSError, for instance on a full disk; nothing is left behind then.
     """
     digest = digest_arrays(shapes, tensors, threads)
+
+    def write(partial: Path, offsets: Mapping[str, int]) -> None:
+        with partial.open("r+b", buffering=0) as file:
+            for piece in pieces((name, tensors[name].size) for name, _ in shapes):
+                values = tensors[piece.name][piece.start : piece.start + piece.count]
+                write_at(file.fileno(), offsets[piece.name] + 4 * piece.start, values)
+
+    write_snapshot_with(path, iteration, row_hash, shapes, digest, write)
+    return digest
+
+
+def write_snapshot_with(
+    path: Path,
+    iteration: Iteration,
+    row_hash: bytes,
+    shapes: Sequence[tuple[str, tuple[int, ...]]],
+    digest: WeightDigest,
+    write: Callable[[Path, Mapping[str, int]], None],
+) -> None:
+    """Write a snapshot whose values others put into the file: several processes that hold a part each.
+
+    `write(partial, offsets)` returns when every element is in the file `partial`: element i of a tensor,
+    float32 little endian, at byte `offsets[name] + 4 * i`. `digest` is that of these values.
+    """
     metadata = {
         "format": SNAPSHOT_FORMAT,
         "iteration": str(iteration),
@@ -127,17 +151,14 @@ def write_snapshot(
     partial = path.with_name(f".{path.name}.partial-{secrets.token_hex(4)}")
     try:
         with partial.open("xb", buffering=0) as file:
-            descriptor = file.fileno()
-            write_at(descriptor, 0, layout.header)
-            for piece in pieces((name, tensors[name].size) for name, _ in shapes):
-                values = tensors[piece.name][piece.start : piece.start + piece.count]
-                write_at(descriptor, layout.offsets[piece.name] + 4 * piece.start, values)
-            os.fsync(descriptor)
+            write_at(file.fileno(), 0, layout.header)
+            write(partial, layout.offsets)
+            # Of the file, not of the descriptor: what others wrote is synced too.
+            os.fsync(file.fileno())
         partial.replace(path)
         sync_folder(path.parent)
     finally:
         partial.unlink(missing_ok=True)
-    return digest
 
 
 def read_snapshot(path: Path, *, verify: bool = True, threads: int = 1) -> Snapshot:

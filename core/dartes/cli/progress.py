@@ -133,9 +133,10 @@ class Bar:
 
 
 def new_notes(status: wire.StatusResponse, shown: set[str]) -> list[str]:
-    """Lines for notes that are not in `shown` yet; adds them to it."""
+    """Lines for notes and placements that are not in `shown` yet; adds them to it."""
     lines = [f"warning: {note}" for note in dict.fromkeys(status.notes) if note not in shown]
-    shown.update(status.notes)
+    lines += [place for place in dict.fromkeys(status.placements) if place not in shown]
+    shown.update([*status.notes, *status.placements])
     return lines
 
 

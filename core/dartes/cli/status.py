@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 EVENTS_SHOWN = 5
 
+_PLACEMENT: Final = "MasterPlacement"
+"""Events that say where master weights lie: shown on lines of their own, however old they are."""
+
 _DONE: Final = {"running": False, "message": "", "workers": 0, "estimated_remaining_seconds": 0.0}
 
 
@@ -82,6 +85,8 @@ def status_lines(status: dict[str, Any]) -> list[str]:
             f"{status['tokens_per_second']:,.0f} tokens/s, "
             f"{status['last_iteration_seconds']:.1f} s for the last iteration{left}"
         )
+        lines += _long_tail(status)
+    lines += [f"  {placement}" for placement in status["placements"]]
     newest = {entry["set"]: entry for entry in status["evaluations"]}
     for entry in status["evaluations"]:
         lines.append(f"  {_evaluation_line(entry)}")
@@ -118,6 +123,17 @@ def evaluations_of(reader: RunReader, first_set: str | None) -> list[dict[str, A
             }
         )
     return entries
+
+
+def _long_tail(status: dict[str, Any]) -> list[str]:
+    """How long the last iteration's workers waited for a batch's last sequences; nothing where none did."""
+    tail, alone = status["tail_seconds"], status["alone_seconds"]
+    if not tail and not alone:
+        return []
+    return [
+        f"  long tail: {tail:.1f} s of all workers with less than a quarter of a batch's sequences left, "
+        f"{alone:.1f} s with one"
+    ]
 
 
 def _evaluation_line(entry: dict[str, Any]) -> str:
@@ -180,8 +196,11 @@ def _from_store(folder: RunFolder, running: bool) -> dict[str, Any]:
         "replay_buffer_size": last.get("replay_buffer_size", 0),
         "tokens_per_second": last.get("tokens_per_second", 0.0),
         "last_iteration_seconds": last.get("seconds", 0.0),
+        "tail_seconds": last.get("tail_seconds") or 0.0,
+        "alone_seconds": last.get("alone_seconds") or 0.0,
         "estimated_remaining_seconds": 0.0,
         "workers": 0,
+        "placements": [],
         "evaluations": [],
         "journal_hash": None,
         "weight_digest": None,
@@ -207,9 +226,11 @@ def _from_store(folder: RunFolder, running: bool) -> dict[str, Any]:
             status.update(_DONE, phase=RunPhase.DONE, weight_digest=digest)
         sets = spec.job.spec.evaluation.sets
         status["evaluations"] = evaluations_of(reader, sets[0].name if sets else None)
+        events = reader.events()
+        status["placements"] = list(dict.fromkeys(text for _, reason, text in events if reason == _PLACEMENT))
         status["events"] = [
             {"time": time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at)), "reason": reason, "text": text}
-            for at, reason, text in reader.events()[-EVENTS_SHOWN:]
+            for at, reason, text in [e for e in events if e[1] != _PLACEMENT][-EVENTS_SHOWN:]
         ]
     return status
 

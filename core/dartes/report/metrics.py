@@ -53,6 +53,8 @@ def metrics_of(
     line["evaluations"] = {e.set_name: e.accuracy for e in evaluations if not lacks_base(e)}
     for name in (
         "seconds_by_part",
+        "tail_seconds",
+        "alone_seconds",
         "wire_bytes",
         "workers",
         "reissued",

@@ -17,18 +17,23 @@ def summarise(
 
     `evaluations` and `holdouts` have, per set, what `evaluation_entries` says: the base model, the newest
     and the best evaluated weights, every value in between, and the change. `best` names the iteration with
-    the highest accuracy on `first_set`, null without an evaluation. Seconds by part are sums over workers.
+    the highest accuracy on `first_set`, null without an evaluation. Seconds by part are sums over workers;
+    `tail_seconds` and `alone_seconds` are shares of `generate` in which few of a batch's sequences were left,
+    and one.
     """
     iterations = list(reader.iterations())
     stored = reader.evaluations()
     evaluations, holdouts = evaluation_entries(stored, first_set)
     parts: dict[str, float] = {}
+    tail = {"tail_seconds": 0.0, "alone_seconds": 0.0}
     totals = {"generated_tokens": 0, "prompt_tokens": 0, "wire_bytes": 0}
     for it in iterations:
         for part, value in it.beside["seconds_by_part"].items():
             parts[part] = parts.get(part, 0.0) + value
         for key in totals:
             totals[key] += int(it.beside[key])
+        for share in tail:  # stores of earlier versions have none
+            tail[share] += float(it.beside.get(share, 0.0))
     last = reader.last_row_hash()
     return {
         "name": name,
@@ -40,6 +45,7 @@ def summarise(
         "holdouts": holdouts,
         "seconds": sum(float(it.beside["seconds"]) for it in iterations),
         "seconds_by_part": parts,
+        **tail,
         **totals,
         "nondeterministic_reports": sum(int(it.beside["nondeterministic_reports"]) for it in iterations),
         "journal_hash": None if last is None else last.hex(),

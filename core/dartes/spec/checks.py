@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterator, Sequence
 
 from dartes.difficulty.quotas import quotas
+from dartes.spec.engines import engine_errors, engine_warnings
 from dartes.spec.job import JobSpec, TrainingSet
 from dartes.spec.problems import FieldProblem
 
@@ -28,6 +29,7 @@ def _warnings(spec: JobSpec) -> Iterator[str]:
             f"spec.generation.topP: {spec.generation.top_p} has no effect, because temperature 0 decodes "
             "greedily; set generation.temperature above 0, or leave topP out"
         )
+    yield from engine_warnings(spec)
     for one, quota in _quotas(spec):
         if quota > 0 and replays(spec) and replay_slots(spec, quota) == 0:
             share = (
@@ -51,8 +53,8 @@ def replay_slots(spec: JobSpec, quota: int) -> int:
 
 
 def errors_for(spec: JobSpec) -> list[FieldProblem]:
-    """Return why a job can't be trained on, whatever its data sets hold: parts of a mix without a share."""
-    return [
+    """Return why a job can't be run, whatever its data sets hold: its engine, parts that get no problem."""
+    shares = [
         FieldProblem(
             f"spec.{one.path}.weight",
             str(one.weight),
@@ -62,6 +64,7 @@ def errors_for(spec: JobSpec) -> list[FieldProblem]:
         for one, quota in _quotas(spec)
         if quota == 0
     ]
+    return [*engine_errors(spec), *shares]
 
 
 def errors_for_training(spec: JobSpec, sizes: Sequence[Sequence[int]]) -> list[FieldProblem]:

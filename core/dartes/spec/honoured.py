@@ -70,6 +70,7 @@ _HONOURED_EVERYWHERE = (
     *(f"{each}.{name}" for each in EVALUATION_SETS for name in ("name", "samples", "temperature")),
     "spec.workers.replicas",
     "spec.workers.engine",
+    "spec.workers.engineOptions",
     "spec.workers.threads",
     "spec.workers.gpusPerWorker",
     "spec.failurePolicy.coordinatorRestarts",
@@ -114,11 +115,6 @@ HONOURED_IN_A_CLUSTER: tuple[str, ...] = (
 
 HONOURED: tuple[str, ...] = (*_HONOURED_EVERYWHERE, *HONOURED_IN_A_CLUSTER)
 """Honoured fields; one that holds fields of its own stands for all of them."""
-
-HONOURED_VALUES: Mapping[str, tuple[str | int, ...]] = {
-    "spec.workers.engine": ("Transformers",),
-}
-"""Fields of which only some of the model's values are honoured."""
 
 HONOURED_SCHEMES: Mapping[str, tuple[Scheme, ...]] = {
     "spec.model.source": (Scheme.FILE, Scheme.HUB, Scheme.BUILTIN, Scheme.PVC),

@@ -14,7 +14,6 @@ from dartes.spec.base import CORE_TYPE_KEY
 from dartes.spec.fields import FieldEntry, Schema, allowed_words, element, entries
 from dartes.spec.honoured import (
     HONOURED_SCHEMES,
-    HONOURED_VALUES,
     holds_honoured,
     is_for_a_cluster,
     is_honoured,
@@ -123,8 +122,6 @@ def _now(entry: FieldEntry) -> str:
     if not is_honoured(entry.path):
         return "" if holds_honoured(entry.path) else "not yet"
     key = ".".join(entry.path)
-    if key in HONOURED_VALUES:
-        return "only " + ", ".join(f"`{value}`" for value in HONOURED_VALUES[key])
     if key in HONOURED_SCHEMES:
         words = [f"`{scheme.value}://`" for scheme in HONOURED_SCHEMES[key]]
         words += ["paths"] if Scheme.FILE in HONOURED_SCHEMES[key] else []

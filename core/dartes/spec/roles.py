@@ -54,7 +54,10 @@ class MasterPlacement(StrEnum):
 class EngineOptions(SpecModel):
     """Settings of the VLLM engine, under vLLM's own words."""
 
-    tensor_parallel_size: Annotated[Integer, about("GPUs that share one model.", ge=1, le=64)] = 1
+    tensor_parallel_size: Annotated[
+        Integer | None,
+        about("GPUs that share one model; gpusPerWorker if not set.", ge=1, le=64),
+    ] = None
     gpu_memory_utilization: Annotated[
         Real, about("Share of the GPU's memory that the engine may take.", gt=0, le=1)
     ] = 0.9
@@ -68,8 +71,9 @@ class EngineOptions(SpecModel):
         Boolean, about("Make answers independent of what shares a batch; slower, and repeatable.")
     ] = False
     master_placement: Annotated[
-        MasterPlacement, about("Where the master weights are kept: Device or Host.")
-    ] = MasterPlacement.DEVICE
+        MasterPlacement | None,
+        about("Where the master weights are kept: Device or Host; where the memory suffices if not set."),
+    ] = None
 
 
 class ResourceRequirements(SpecModel):
@@ -214,6 +218,13 @@ class WorkersSpec(PodPlacement):
         Text | None, about("Runtime class of the worker pods.", SUSPENDED, min_length=1, max_length=253)
     ] = None
     scale_down: Annotated[ScaleDownSpec, about("How workers leave.", ANY_TIME)] = ScaleDownSpec()
+
+    @property
+    def tensor_parallel(self) -> int:
+        """Processes that share one model: `engineOptions.tensorParallelSize`, by default a worker's GPUs."""
+        if self.engine is not EngineKind.VLLM:
+            return 1
+        return self.engine_options.tensor_parallel_size or max(1, self.gpus_per_worker)
 
     def rules(self) -> Iterator[Refusal]:
         yield from super().rules()

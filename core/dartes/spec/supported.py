@@ -12,7 +12,6 @@ from pydantic import JsonValue
 from dartes.spec.fields import is_default, is_known, pattern_path, schema_at
 from dartes.spec.honoured import (
     HONOURED_SCHEMES,
-    HONOURED_VALUES,
     SELECTIONS,
     TASKS,
     holds_fields_for_a_cluster,
@@ -77,10 +76,6 @@ def _walk(value: JsonValue, location: Location) -> Iterator[tuple[Location, str]
 
 
 def _value_problems(value: JsonValue, location: Location, path: str) -> Iterator[tuple[Location, str]]:
-    allowed = HONOURED_VALUES.get(path)
-    if allowed is not None and value not in allowed and _is_a_choice(value, location):
-        words = " or ".join(str(choice) for choice in allowed)
-        yield location, f"{show(value)} is not supported yet by this version; allowed: {words}"
     if isinstance(value, str) and value and (path in HONOURED_SCHEMES or path in DATASET_SOURCES):
         try:
             source = parse_source(value)
@@ -105,14 +100,6 @@ def _source_problems(text: str, source: Source, path: str) -> Iterator[str]:
             yield f"{show(text)} names a model on the hub; a data set is written hf://datasets/{source.rest}"
         elif path == MODEL_SOURCE and names_data:
             yield f"{show(text)} names a data set on the hub; a model is written hf://org/name"
-
-
-def _is_a_choice(value: JsonValue, location: Location) -> bool:
-    """True where a value has the right type, so that the model itself has nothing to say about it."""
-    choices = schema_at(location).get("enum")
-    if choices is not None:
-        return value in choices
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def known_kinds() -> tuple[str, ...]:

@@ -25,21 +25,21 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17\x64\x61rtes/v1/control.proto\x12\tdartes.v1\"\x0f\n\rStatusRequest\"X\n\x0f\x45valuationScore\x12\x10\n\x08set_name\x18\x01 \x01(\t\x12\x11\n\titeration\x18\x02 \x01(\x04\x12\x0e\n\x06passed\x18\x03 \x01(\r\x12\x10\n\x08problems\x18\x04 \x01(\r\"\xb0\x04\n\x0eStatusResponse\x12\x1f\n\x05phase\x18\x01 \x01(\x0e\x32\x10.dartes.v1.Phase\x12\x0f\n\x07message\x18\x02 \x01(\t\x12\x13\n\x0bincarnation\x18\x03 \x01(\x04\x12\x11\n\titeration\x18\x04 \x01(\x04\x12\x18\n\x10total_iterations\x18\x05 \x01(\x04\x12\x19\n\x11total_is_estimate\x18\x06 \x01(\x08\x12\r\n\x05\x65poch\x18\x07 \x01(\x04\x12\x13\n\x0bleases_done\x18\x08 \x01(\r\x12\x14\n\x0cleases_total\x18\t \x01(\r\x12\x17\n\x0ftrain_pass_rate\x18\n \x01(\x01\x12\x1a\n\x12replay_buffer_size\x18\x0b \x01(\r\x12\x19\n\x11tokens_per_second\x18\x0c \x01(\x01\x12\x1e\n\x16last_iteration_seconds\x18\r \x01(\x01\x12#\n\x1b\x65stimated_remaining_seconds\x18\x0e \x01(\x01\x12\x19\n\x11workers_connected\x18\x0f \x01(\r\x12\x19\n\x11workers_caught_up\x18\x10 \x01(\r\x12/\n\x0b\x65valuations\x18\x11 \x03(\x0b\x32\x1a.dartes.v1.EvaluationScore\x12\x14\n\x0cjournal_hash\x18\x12 \x01(\t\x12\x15\n\rweight_digest\x18\x13 \x01(\t\x12\r\n\x05stage\x18\x14 \x01(\r\x12\x0e\n\x06stages\x18\x15 \x01(\r\x12\r\n\x05notes\x18\x16 \x03(\t*\x99\x01\n\x05Phase\x12\x15\n\x11PHASE_UNSPECIFIED\x10\x00\x12\x1d\n\x19PHASE_WAITING_FOR_WORKERS\x10\x01\x12\x11\n\rPHASE_RUNNING\x10\x02\x12\x13\n\x0fPHASE_FINISHING\x10\x03\x12\x0e\n\nPHASE_DONE\x10\x04\x12\x10\n\x0cPHASE_PAUSED\x10\x05\x12\x10\n\x0cPHASE_FAILED\x10\x06\x32O\n\x0e\x43ontrolService\x12=\n\x06Status\x12\x18.dartes.v1.StatusRequest\x1a\x19.dartes.v1.StatusResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17\x64\x61rtes/v1/control.proto\x12\tdartes.v1\"\x0f\n\rStatusRequest\"X\n\x0f\x45valuationScore\x12\x10\n\x08set_name\x18\x01 \x01(\t\x12\x11\n\titeration\x18\x02 \x01(\x04\x12\x0e\n\x06passed\x18\x03 \x01(\r\x12\x10\n\x08problems\x18\x04 \x01(\r\"\xc4\x04\n\x0eStatusResponse\x12\x1f\n\x05phase\x18\x01 \x01(\x0e\x32\x10.dartes.v1.Phase\x12\x0f\n\x07message\x18\x02 \x01(\t\x12\x13\n\x0bincarnation\x18\x03 \x01(\x04\x12\x11\n\titeration\x18\x04 \x01(\x04\x12\x18\n\x10total_iterations\x18\x05 \x01(\x04\x12\x19\n\x11total_is_estimate\x18\x06 \x01(\x08\x12\r\n\x05\x65poch\x18\x07 \x01(\x04\x12\x13\n\x0bleases_done\x18\x08 \x01(\r\x12\x14\n\x0cleases_total\x18\t \x01(\r\x12\x17\n\x0ftrain_pass_rate\x18\n \x01(\x01\x12\x1a\n\x12replay_buffer_size\x18\x0b \x01(\r\x12\x19\n\x11tokens_per_second\x18\x0c \x01(\x01\x12\x1e\n\x16last_iteration_seconds\x18\r \x01(\x01\x12#\n\x1b\x65stimated_remaining_seconds\x18\x0e \x01(\x01\x12\x19\n\x11workers_connected\x18\x0f \x01(\r\x12\x19\n\x11workers_caught_up\x18\x10 \x01(\r\x12/\n\x0b\x65valuations\x18\x11 \x03(\x0b\x32\x1a.dartes.v1.EvaluationScore\x12\x14\n\x0cjournal_hash\x18\x12 \x01(\t\x12\x15\n\rweight_digest\x18\x13 \x01(\t\x12\r\n\x05stage\x18\x14 \x01(\r\x12\x0e\n\x06stages\x18\x15 \x01(\r\x12\r\n\x05notes\x18\x16 \x03(\t\x12\x12\n\nplacements\x18\x17 \x03(\t*\x99\x01\n\x05Phase\x12\x15\n\x11PHASE_UNSPECIFIED\x10\x00\x12\x1d\n\x19PHASE_WAITING_FOR_WORKERS\x10\x01\x12\x11\n\rPHASE_RUNNING\x10\x02\x12\x13\n\x0fPHASE_FINISHING\x10\x03\x12\x0e\n\nPHASE_DONE\x10\x04\x12\x10\n\x0cPHASE_PAUSED\x10\x05\x12\x10\n\x0cPHASE_FAILED\x10\x06\x32O\n\x0e\x43ontrolService\x12=\n\x06Status\x12\x18.dartes.v1.StatusRequest\x1a\x19.dartes.v1.StatusResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'dartes.v1.control_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_PHASE']._serialized_start=709
-  _globals['_PHASE']._serialized_end=862
+  _globals['_PHASE']._serialized_start=729
+  _globals['_PHASE']._serialized_end=882
   _globals['_STATUSREQUEST']._serialized_start=38
   _globals['_STATUSREQUEST']._serialized_end=53
   _globals['_EVALUATIONSCORE']._serialized_start=55
   _globals['_EVALUATIONSCORE']._serialized_end=143
   _globals['_STATUSRESPONSE']._serialized_start=146
-  _globals['_STATUSRESPONSE']._serialized_end=706
-  _globals['_CONTROLSERVICE']._serialized_start=864
-  _globals['_CONTROLSERVICE']._serialized_end=943
+  _globals['_STATUSRESPONSE']._serialized_end=726
+  _globals['_CONTROLSERVICE']._serialized_start=884
+  _globals['_CONTROLSERVICE']._serialized_end=963
 # @@protoc_insertion_point(module_scope)

@@ -42,7 +42,7 @@ class EvaluationScore(_message.Message):
     def __init__(self, set_name: _Optional[str] = ..., iteration: _Optional[int] = ..., passed: _Optional[int] = ..., problems: _Optional[int] = ...) -> None: ...
 
 class StatusResponse(_message.Message):
-    __slots__ = ("phase", "message", "incarnation", "iteration", "total_iterations", "total_is_estimate", "epoch", "leases_done", "leases_total", "train_pass_rate", "replay_buffer_size", "tokens_per_second", "last_iteration_seconds", "estimated_remaining_seconds", "workers_connected", "workers_caught_up", "evaluations", "journal_hash", "weight_digest", "stage", "stages", "notes")
+    __slots__ = ("phase", "message", "incarnation", "iteration", "total_iterations", "total_is_estimate", "epoch", "leases_done", "leases_total", "train_pass_rate", "replay_buffer_size", "tokens_per_second", "last_iteration_seconds", "estimated_remaining_seconds", "workers_connected", "workers_caught_up", "evaluations", "journal_hash", "weight_digest", "stage", "stages", "notes", "placements")
     PHASE_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
@@ -65,6 +65,7 @@ class StatusResponse(_message.Message):
     STAGE_FIELD_NUMBER: _ClassVar[int]
     STAGES_FIELD_NUMBER: _ClassVar[int]
     NOTES_FIELD_NUMBER: _ClassVar[int]
+    PLACEMENTS_FIELD_NUMBER: _ClassVar[int]
     phase: Phase
     message: str
     incarnation: int
@@ -87,4 +88,5 @@ class StatusResponse(_message.Message):
     stage: int
     stages: int
     notes: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, phase: _Optional[_Union[Phase, str]] = ..., message: _Optional[str] = ..., incarnation: _Optional[int] = ..., iteration: _Optional[int] = ..., total_iterations: _Optional[int] = ..., total_is_estimate: _Optional[bool] = ..., epoch: _Optional[int] = ..., leases_done: _Optional[int] = ..., leases_total: _Optional[int] = ..., train_pass_rate: _Optional[float] = ..., replay_buffer_size: _Optional[int] = ..., tokens_per_second: _Optional[float] = ..., last_iteration_seconds: _Optional[float] = ..., estimated_remaining_seconds: _Optional[float] = ..., workers_connected: _Optional[int] = ..., workers_caught_up: _Optional[int] = ..., evaluations: _Optional[_Iterable[_Union[EvaluationScore, _Mapping]]] = ..., journal_hash: _Optional[str] = ..., weight_digest: _Optional[str] = ..., stage: _Optional[int] = ..., stages: _Optional[int] = ..., notes: _Optional[_Iterable[str]] = ...) -> None: ...
+    placements: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, phase: _Optional[_Union[Phase, str]] = ..., message: _Optional[str] = ..., incarnation: _Optional[int] = ..., iteration: _Optional[int] = ..., total_iterations: _Optional[int] = ..., total_is_estimate: _Optional[bool] = ..., epoch: _Optional[int] = ..., leases_done: _Optional[int] = ..., leases_total: _Optional[int] = ..., train_pass_rate: _Optional[float] = ..., replay_buffer_size: _Optional[int] = ..., tokens_per_second: _Optional[float] = ..., last_iteration_seconds: _Optional[float] = ..., estimated_remaining_seconds: _Optional[float] = ..., workers_connected: _Optional[int] = ..., workers_caught_up: _Optional[int] = ..., evaluations: _Optional[_Iterable[_Union[EvaluationScore, _Mapping]]] = ..., journal_hash: _Optional[str] = ..., weight_digest: _Optional[str] = ..., stage: _Optional[int] = ..., stages: _Optional[int] = ..., notes: _Optional[_Iterable[str]] = ..., placements: _Optional[_Iterable[str]] = ...) -> None: ...

@@ -44,7 +44,7 @@ class DataDigest(_message.Message):
     def __init__(self, name: _Optional[str] = ..., digest: _Optional[str] = ...) -> None: ...
 
 class RegisterRequest(_message.Message):
-    __slots__ = ("worker", "protocol", "fingerprint", "base_digest", "data", "algorithm_digest", "noise_version", "tensors", "weights", "warnings")
+    __slots__ = ("worker", "protocol", "fingerprint", "base_digest", "data", "algorithm_digest", "noise_version", "tensors", "weights", "warnings", "placement")
     WORKER_FIELD_NUMBER: _ClassVar[int]
     PROTOCOL_FIELD_NUMBER: _ClassVar[int]
     FINGERPRINT_FIELD_NUMBER: _ClassVar[int]
@@ -55,6 +55,7 @@ class RegisterRequest(_message.Message):
     TENSORS_FIELD_NUMBER: _ClassVar[int]
     WEIGHTS_FIELD_NUMBER: _ClassVar[int]
     WARNINGS_FIELD_NUMBER: _ClassVar[int]
+    PLACEMENT_FIELD_NUMBER: _ClassVar[int]
     worker: str
     protocol: int
     fingerprint: str
@@ -65,7 +66,8 @@ class RegisterRequest(_message.Message):
     tensors: _containers.RepeatedCompositeFieldContainer[TensorShape]
     weights: WeightsVersion
     warnings: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, worker: _Optional[str] = ..., protocol: _Optional[int] = ..., fingerprint: _Optional[str] = ..., base_digest: _Optional[str] = ..., data: _Optional[_Iterable[_Union[DataDigest, _Mapping]]] = ..., algorithm_digest: _Optional[str] = ..., noise_version: _Optional[str] = ..., tensors: _Optional[_Iterable[_Union[TensorShape, _Mapping]]] = ..., weights: _Optional[_Union[WeightsVersion, _Mapping]] = ..., warnings: _Optional[_Iterable[str]] = ...) -> None: ...
+    placement: str
+    def __init__(self, worker: _Optional[str] = ..., protocol: _Optional[int] = ..., fingerprint: _Optional[str] = ..., base_digest: _Optional[str] = ..., data: _Optional[_Iterable[_Union[DataDigest, _Mapping]]] = ..., algorithm_digest: _Optional[str] = ..., noise_version: _Optional[str] = ..., tensors: _Optional[_Iterable[_Union[TensorShape, _Mapping]]] = ..., weights: _Optional[_Union[WeightsVersion, _Mapping]] = ..., warnings: _Optional[_Iterable[str]] = ..., placement: _Optional[str] = ...) -> None: ...
 
 class SnapshotInfo(_message.Message):
     __slots__ = ("iteration", "row_hash", "digest", "file")
@@ -228,7 +230,7 @@ class Completion(_message.Message):
     def __init__(self, row: _Optional[int] = ..., sample: _Optional[int] = ..., prompt: _Optional[str] = ..., text: _Optional[str] = ..., passed: _Optional[bool] = ..., score: _Optional[float] = ..., reason: _Optional[str] = ...) -> None: ...
 
 class Timings(_message.Message):
-    __slots__ = ("write", "update", "generate", "grade", "wire", "idle", "other")
+    __slots__ = ("write", "update", "generate", "grade", "wire", "idle", "other", "tail_seconds", "alone_seconds")
     WRITE_FIELD_NUMBER: _ClassVar[int]
     UPDATE_FIELD_NUMBER: _ClassVar[int]
     GENERATE_FIELD_NUMBER: _ClassVar[int]
@@ -236,6 +238,8 @@ class Timings(_message.Message):
     WIRE_FIELD_NUMBER: _ClassVar[int]
     IDLE_FIELD_NUMBER: _ClassVar[int]
     OTHER_FIELD_NUMBER: _ClassVar[int]
+    TAIL_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    ALONE_SECONDS_FIELD_NUMBER: _ClassVar[int]
     write: float
     update: float
     generate: float
@@ -243,7 +247,9 @@ class Timings(_message.Message):
     wire: float
     idle: float
     other: float
-    def __init__(self, write: _Optional[float] = ..., update: _Optional[float] = ..., generate: _Optional[float] = ..., grade: _Optional[float] = ..., wire: _Optional[float] = ..., idle: _Optional[float] = ..., other: _Optional[float] = ...) -> None: ...
+    tail_seconds: float
+    alone_seconds: float
+    def __init__(self, write: _Optional[float] = ..., update: _Optional[float] = ..., generate: _Optional[float] = ..., grade: _Optional[float] = ..., wire: _Optional[float] = ..., idle: _Optional[float] = ..., other: _Optional[float] = ..., tail_seconds: _Optional[float] = ..., alone_seconds: _Optional[float] = ...) -> None: ...
 
 class EvaluateResult(_message.Message):
     __slots__ = ("kind", "member", "slice", "evaluation_set", "first_row", "row_count", "positions", "passed", "truncated", "scores", "auxiliary", "prompt_tokens", "generated_tokens", "answer_keys", "completions")

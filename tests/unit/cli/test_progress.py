@@ -131,3 +131,10 @@ def test_a_note_is_told_once_even_where_a_coordinator_that_restarted_says_it_aga
     ]
     again = status(2, notes=["two prompts are too long", "another reward"])
     assert new_notes(again, shown) == ["warning: another reward"]
+
+
+def test_where_master_weights_lie_is_told_once_and_is_no_warning() -> None:
+    shown: set[str] = set()
+    told = wire.StatusResponse(placements=["master weights: device"])
+    assert new_notes(told, shown) == ["master weights: device"]
+    assert new_notes(told, shown) == []

@@ -36,8 +36,11 @@ KEYS = {
     "replay_buffer_size",
     "tokens_per_second",
     "last_iteration_seconds",
+    "tail_seconds",
+    "alone_seconds",
     "estimated_remaining_seconds",
     "workers",
+    "placements",
     "evaluations",
     "journal_hash",
     "weight_digest",
@@ -167,6 +170,17 @@ def test_a_running_coordinator_knows_better_than_the_files(
     assert lines[0].endswith(", 2 workers")
     assert ("  the disk is full" in lines) == (phase == wire.PHASE_PAUSED)
     assert any("3.0 s for the last iteration, 1:39 min left" in line for line in lines)
+
+
+def test_the_long_tail_and_where_master_weights_lie_have_lines_of_their_own(finished_folder: Path) -> None:
+    status = status_of(RunFolder(finished_folder))
+    assert not any("long tail" in line for line in status_lines(status))
+    status |= {"tail_seconds": 3.5, "alone_seconds": 1.25, "placements": ["master weights: device"]}
+    lines = status_lines(status)
+    assert "  master weights: device" in lines
+    (tail,) = [line for line in lines if "long tail" in line]
+    assert "3.5 s of all workers" in tail
+    assert tail.endswith("1.2 s with one")
 
 
 def test_every_phase_of_the_wire_has_its_word() -> None:

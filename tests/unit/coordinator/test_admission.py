@@ -7,7 +7,7 @@ import pytest
 
 from dartes.journal import JournalHeader
 from dartes.v1 import population_pb2 as wire
-from dartes_coordinator.admission import admit, engine_of, reward_of
+from dartes_coordinator.admission import admit, engine_difference, engine_of, reward_of
 from dartes_coordinator.errors import RefusedError
 
 from .kit import BASE, plan, registration
@@ -74,6 +74,14 @@ def test_a_run_of_another_noise_version_is_not_continued() -> None:
     old = json.dumps(header, sort_keys=True, separators=(",", ":")).encode()
     with pytest.raises(RefusedError, match="noise version"):
         admit(RUN, registration("w", RUN), old)
+
+
+def test_a_difference_of_engines_names_what_differs_the_engine_first() -> None:
+    mine = '{"device": "a100", "engine": "vllm", "threads": 2, "versions": {"torch": "2", "vllm": "1"}}'
+    other = '{"device": "cpu", "engine": "transformers", "threads": 2, "versions": {"torch": "2"}}'
+    assert engine_difference(mine, other) == (
+        "engine 'vllm', not 'transformers', device 'a100', not 'cpu', versions.vllm '1', not 'none'"
+    )
 
 
 def test_fingerprints_are_compared_in_canonical_form() -> None:

@@ -48,6 +48,34 @@ def test_a_second_kind_of_engine_is_noted_also_after_a_restart(tmp_path: Path) -
         assert reader.meta_json("fingerprints") == [{"engine": "fake"}, {"engine": "another"}]
 
 
+def test_workers_with_several_engines_all_take_part_and_each_pair_is_warned_about_once(
+    tmp_path: Path,
+) -> None:
+    scene = scene_of(tmp_path, "u")
+    for name, engine in (("v", "vllm"), ("w", "vllm"), ("x", "other"), ("y", "fake")):
+        request = registration(name, scene.run, fingerprint=f'{{"engine": "{engine}"}}')
+        scene.coordinator.register(request, 0.0)
+        assert name in scene.coordinator.workers
+    warned = [note for note in scene.coordinator.status().notes if "may differ between workers" in note]
+    assert len(warned) == 2
+    assert warned[0].startswith(
+        "worker v has another engine than the first worker (engine 'vllm', not 'fake')"
+    )
+    assert "engine 'other', not 'fake'" in warned[1]
+
+
+def test_where_the_master_weights_lie_is_noted_once_for_all_workers_alike(tmp_path: Path) -> None:
+    scene = scene_of(tmp_path, "u")
+    for name, where in (("v", "master weights: device"), ("w", "master weights: device"), ("x", "host")):
+        request = registration(name, scene.run)
+        request.placement = where
+        scene.coordinator.register(request, 0.0)
+    assert scene.events().count("MasterPlacement") == 2
+    status = scene.coordinator.status()
+    assert list(status.placements) == ["master weights: device", "host"]
+    assert list(status.notes) == []  # it is no warning
+
+
 def test_a_registration_that_finds_the_disk_full_can_be_repeated(tmp_path: Path) -> None:
     scene = scene_of(tmp_path)
     with full_disk():

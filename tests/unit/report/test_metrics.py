@@ -24,6 +24,8 @@ BESIDE: dict[str, Any] = {
     "seconds": 2.0,
     "generated_tokens": 300,
     "seconds_by_part": {"generate": 1.5},
+    "tail_seconds": 0.5,
+    "alone_seconds": 0.25,
     "wire_bytes": 1000,
     "workers": 2,
     "reissued": 1,

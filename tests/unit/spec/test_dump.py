@@ -39,7 +39,7 @@ def test_defaults_are_filled_in_and_what_is_not_honoured_is_left_out(load: Load)
     assert data["spec"]["suspend"] is False
     for unset in ("coordinator", "export", "monitoring", "queueName"):
         assert unset not in data["spec"]
-    for unset in ("engineOptions", "tolerations", "nodeSelector", "resources", "image"):
+    for unset in ("tolerations", "nodeSelector", "resources", "image"):
         assert unset not in data["spec"]["workers"]
 
 

@@ -38,7 +38,7 @@ def test_the_page_names_its_command_and_every_field(capsys: pytest.CaptureFixtur
         "| `spec.es.sigma` | number, above 0, at most 1 | `0.001` | I | yes |",
         "| `spec.es.iterations` | integer, 1 to 1000000 |  | S | yes |",
         "| `spec.model.dtype` | Float32 or BFloat16 or Float16 | `BFloat16` | I | yes |",
-        "| `spec.workers.engine` | Transformers or VLLM | `Transformers` | S | only `Transformers` |",
+        "| `spec.workers.engine` | Transformers or VLLM | `Transformers` | S | yes |",
         "| `spec.queueName` | a text of at most 253 characters |  | S | in a cluster |",
         "| `spec.workers.tolerations` | a list of at most 32 Toleration |  | S | in a cluster |",
         "| `spec.monitoring.podMonitor` | true or false | `false` | M | not yet |",

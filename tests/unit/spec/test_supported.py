@@ -12,7 +12,6 @@ from dartes.spec.fields import entries, entry_paths
 from dartes.spec.honoured import (
     HONOURED,
     HONOURED_SCHEMES,
-    HONOURED_VALUES,
     holds_honoured,
     is_for_a_cluster,
     is_honoured,
@@ -30,7 +29,6 @@ HELD_OUT = {"name": "held-out", "dataset": {"source": "builtin://addition", "spl
 @pytest.mark.parametrize(
     ("path", "value"),
     [
-        ("spec.workers.engineOptions", {"maxModelLen": 10}),
         ("spec.monitoring", {"podMonitor": True}),
     ],
 )
@@ -51,7 +49,7 @@ def test_part_of_a_field_may_be_honoured_and_the_rest_refused(problems: Problems
         ("spec.monitoring", {"podMonitor": False}),
         ("spec.dataset.filters", {}),
         ("spec.evaluation.logCompletions", 0),
-        ("spec.workers.engineOptions", {"tensorParallelSize": 1, "gpuMemoryUtilization": 0.9}),
+        ("spec.workers.engineOptions", {"gpuMemoryUtilization": 0.9}),
         ("spec.workers.engineOptions", {}),
     ],
 )
@@ -63,7 +61,7 @@ def test_a_default_written_out_changes_nothing_and_is_not_refused(
 
 def test_a_value_of_another_type_is_no_default(problems: Problems) -> None:
     assert "spec.evaluation.logCompletions" in problems({"spec.evaluation.logCompletions": False})
-    assert "spec.workers.engineOptions" in problems({"spec.workers.engineOptions": {"batchInvariant": 0}})
+    assert "spec.monitoring" in problems({"spec.monitoring": {"podMonitor": 0}})
 
 
 def test_a_field_that_is_null_is_not_refused(load: Load) -> None:
@@ -73,7 +71,6 @@ def test_a_field_that_is_null_is_not_refused(load: Load) -> None:
 @pytest.mark.parametrize(
     ("changes", "path", "words"),
     [
-        ({"spec.workers.engine": "VLLM"}, "spec.workers.engine", "'VLLM' is not supported yet"),
         (
             {"spec.model.source": "s3://bucket/model"},
             "spec.model.source",
@@ -254,7 +251,7 @@ def test_a_task_that_the_user_installed_is_known(load: Load, monkeypatch: pytest
 
 
 def test_the_tables_name_only_fields_that_exist() -> None:
-    for path in (*HONOURED, *HONOURED_VALUES, *HONOURED_SCHEMES):
+    for path in (*HONOURED, *HONOURED_SCHEMES):
         assert tuple(path.split(".")) in entry_paths(), path
 
 
