@@ -85,7 +85,7 @@ def serve(job: Path) -> Mapping[str, int]:
     from dartes.model_source import resolve_model
     from dartes.tasks.registry import task_named
     from dartes_worker.engines.base import GenerationLimits
-    from dartes_worker.engines.registry import engine_factory
+    from dartes_worker.engines.registry import engine_for
     from dartes_worker.groups import generation_groups
 
     peaks = Peaks()
@@ -96,7 +96,7 @@ def serve(job: Path) -> Mapping[str, int]:
     task = task_named(spec.task.kind).from_spec(spec.task)
     folder = resolve_model(spec.model.source, spec.model.revision, loaded.base_dir)
     served = ServedDtype(spec.served_type.lower())
-    engine = engine_factory(str(spec.workers.engine))(folder, open_checkpoint(folder), served, 1, "cpu")
+    engine = engine_for(spec)(folder, open_checkpoint(folder), served, 1, "cpu")
     peaks.mark("load engine")
     tokens = engine.encode([task.prompt(row) for row in dataset.rows[: spec.es.batch_size]])
     limits = GenerationLimits(spec.generation.max_new_tokens)

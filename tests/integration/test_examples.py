@@ -75,6 +75,7 @@ SMALL: Final[Mapping[str, Small]] = {
         [task_rows.BOOLQ], {"boolq-validation": task_rows.BOOLQ[:4], "mmlu": task_rows.MMLU}
     ),
     "own-reward/job": Small(),
+    "vllm": Small(),
     "instruction": Small([task_rows.PROMPTS], {"held-out-prompts": task_rows.PROMPTS[:3]}),
     "preference": Small([task_rows.PROMPTS], {"held-out-prompts": task_rows.PROMPTS[:3]}),
     "puzzle": Small(),

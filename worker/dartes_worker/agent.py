@@ -20,11 +20,12 @@ from dartes_worker.client import (
     ReportRefusedError,
 )
 from dartes_worker.evaluate import Answering, Sampling, answer_keys, block_of, completions
-from dartes_worker.master import MasterWeights
+from dartes_worker.master import Version
 from dartes_worker.observer import Observer
 from dartes_worker.setup import Equipment
-from dartes_worker.snapshots import newest_good, prune, snapshot_path, unrecorded
+from dartes_worker.snapshots import load_newest_good, prune, snapshot_path, unrecorded
 from dartes_worker.timing import Stopwatch
+from dartes_worker.weights.replica import replica_of
 
 import numpy as np  # isort: skip
 
@@ -58,8 +59,9 @@ class Agent:
         self._equipment = equipment
         self._snapshots = snapshots
         self._watch = Stopwatch()
-        self._segments = equipment.engine.segments()
-        self._master: MasterWeights | None = None
+        self._replica = replica_of(
+            equipment.engine, equipment.checkpoint, equipment.served, equipment.spec.workers.threads
+        )
         self._header_hash = b""
         self._known_snapshots: list[wire.SnapshotInfo] = []
         self._unknown_snapshots: dict[str, int] = {}
@@ -93,13 +95,13 @@ class Agent:
     def _register(self) -> None:
         self._next = None  # of another incarnation
         request = self._equipment.registration(self._client.worker)
-        if self._master is not None:
+        if self._replica.version is not None:
             request.weights.CopyFrom(self._version())
         response = self._client.register(request)
         header_hash = hashlib.sha256(response.journal_header).digest()
         self._known_snapshots = list(response.snapshots)
         self._unknown_snapshots = unrecorded(self._snapshots, self._known_snapshots)
-        if self._master is None or header_hash != self._header_hash:
+        if self._replica.version is None or header_hash != self._header_hash:
             self._header_hash = header_hash
             self._rebuild()
         else:
@@ -107,25 +109,22 @@ class Agent:
         log.info(
             "registered with incarnation %d, weights of iteration %d",
             self._client.incarnation,
-            self._weights.version.iteration,
+            self._at.iteration,
         )
 
     def _rebuild(self) -> None:
         """Weights from the newest good snapshot or the base model; the journal brings them up to date."""
-        self._master = None  # freed first, so that two masters never exist at once
+        self._replica.discard()  # first, so that two masters never exist at once
         self._written = None  # what the engine holds was made from weights that are in doubt
-        equipment, threads = self._equipment, self._equipment.spec.workers.threads
-        self._master = newest_good(
-            self._snapshots, self._known_snapshots, equipment.checkpoint, equipment.served, threads
-        ) or MasterWeights.load(equipment.checkpoint, equipment.served, self._header_hash, threads=threads)
+        if not load_newest_good(self._replica, self._snapshots, self._known_snapshots):
+            self._replica.load_base(self._header_hash)
         self._check_served()
         self._attest(rebuilt=True)
 
     def _check_served(self) -> None:
         """Write the parent and read it back where the engine reads it."""
-        master = self._weights
         self._write(0, 0.0)
-        expected, found = master.served_digest_expected(), master.served_digest_of(self._segments)
+        expected, found = self._replica.served_digests()
         if expected.total != found.total:
             raise ServedWeightsError(
                 f"the engine reads weights with digest {found.total[:16]}, {expected.total[:16]} was written"
@@ -220,11 +219,11 @@ class Agent:
             raise InterruptedWaitError("told to leave while rewards are unavailable")
 
     def _catch_up(self, iteration: int) -> None:
-        master = self._weights
+        replica = self._replica
         self._observer.told(iteration)
-        while master.version.iteration < iteration:
+        while self._at.iteration < iteration:
             with self._watch.part("wire"):
-                page = self._client.updates(master.version.iteration, PAGE_ROWS)
+                page = self._client.updates(self._at.iteration, PAGE_ROWS)
             rows = [
                 JournalRow(
                     Iteration(row.iteration),
@@ -235,18 +234,17 @@ class Agent:
                 for row in page.rows
             ]
             with self._watch.part("update"):
-                master.apply(rows)
-            if not rows or master.version.row_hash != page.rows[-1].row_hash:
+                replica.apply(rows)
+            if not rows or self._at.row_hash != page.rows[-1].row_hash:
                 raise ServedWeightsError(
                     f"the journal's rows up to iteration {iteration} do not hash to what the coordinator says"
                 )
         self._attest(rebuilt=False)
 
     def _snapshot(self, lease: wire.SnapshotLease) -> None:
-        master = self._weights
         try:
             path = snapshot_path(self._snapshots, lease.iteration)
-            digest = master.write_snapshot(path)
+            digest = self._replica.write_snapshot(path)
         except OSError as error:
             if error.errno not in {errno.ENOSPC, errno.EDQUOT}:
                 raise
@@ -260,7 +258,7 @@ class Agent:
             lease.iteration,
             snapshot=wire.SnapshotResult(
                 iteration=lease.iteration,
-                row_hash=master.version.row_hash,
+                row_hash=self._at.row_hash,
                 digest=digest.total,
                 file=path.name,
             ),
@@ -286,30 +284,28 @@ class Agent:
                 raise
 
     def _write(self, seed: int, sigma: float) -> None:
-        master = self._weights
-        wanted = (master.version.row_hash, seed, sigma)
+        wanted = (self._at.row_hash, seed, sigma)
         if self._written == wanted:
             return  # the next slice of the same member, or the next block of an evaluation set
         with self._watch.part("write"):
-            master.write(self._segments, seed, sigma)
-            self._equipment.engine.weights_changed()
+            self._replica.write(seed, sigma)
         self._written = wanted
 
     def _attest(self, rebuilt: bool) -> None:
         with self._watch.part("update"):
-            digest = self._weights.digest().total
+            digest = self._replica.digest().total
         with self._watch.part("wire"):
             self._client.attest(self._version(), digest, rebuilt)
-        self._observer.attested(self._weights.version.iteration)
+        self._observer.attested(self._at.iteration)
 
     @property
-    def _weights(self) -> MasterWeights:
-        assert self._master is not None, "weights are loaded when the worker registers"
-        return self._master
+    def _at(self) -> Version:
+        version = self._replica.version
+        assert version is not None, "weights are loaded when the worker registers"
+        return version
 
     def _known_batch(self) -> int:
         return 0 if self._batch is None else self._batch[0] + 1
 
     def _version(self) -> wire.WeightsVersion:
-        version = self._weights.version
-        return wire.WeightsVersion(iteration=version.iteration, row_hash=version.row_hash)
+        return wire.WeightsVersion(iteration=self._at.iteration, row_hash=self._at.row_hash)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from dartes.errors import ConfigurationError
-from dartes_worker.engines.base import Engine
+from dartes_worker.engines.base import ContinuousEngine, Engine
 from dartes_worker.problems import ProblemSet
 
 LENGTH_KEYS: Final = ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len", "seq_length")
@@ -28,6 +28,14 @@ def context_length(config: Mapping[str, object]) -> int | None:
             return value
     inner = config.get("text_config")
     return context_length(inner) if isinstance(inner, dict) else None
+
+
+def context_of(engine: Engine, config: Mapping[str, object]) -> int | None:
+    """Tokens of prompt and answer together: the model's, or fewer where the engine was told so."""
+    model = context_length(config)
+    if not isinstance(engine, ContinuousEngine):
+        return model
+    return engine.max_model_len if model is None else min(model, engine.max_model_len)
 
 
 def check_prompts(engine: Engine, problems: ProblemSet, context: int | None, name: str) -> str | None:

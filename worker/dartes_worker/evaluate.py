@@ -16,7 +16,7 @@ from dartes.noise.streams import MEMBER_LIMIT, sampling_seed
 from dartes.rpc.encoding import pack_bits, pack_floats
 from dartes.tasks.base import Grade, Prompt
 from dartes.v1 import population_pb2 as wire
-from dartes_worker.engines.base import Engine, Generation
+from dartes_worker.engines.base import ContinuousEngine, Engine, Generation, generate_all
 from dartes_worker.groups import generation_groups, slice_of
 from dartes_worker.problems import ProblemSet
 from dartes_worker.timing import Stopwatch
@@ -55,6 +55,15 @@ class Sampling:
         overflow, member = divmod(first_row, MEMBER_LIMIT)
         stage = _EVALUATION_STAGE + name
         return cls(run_seed, iteration, member, stage, overflow * _GROUPS_OF_A_BLOCK)
+
+    def seeds(self, first: int, count: int) -> list[int]:
+        """Seeds of the groups `first` and following."""
+        return [
+            sampling_seed(
+                self.run_seed, self.stage, self.iteration, self.member, self.first_group + first + number
+            )
+            for number in range(count)
+        ]
 
 
 @dataclass(frozen=True)
@@ -202,21 +211,18 @@ class Evaluator:
 
         if unfit:
             answered(unfit, [Generation("", 0, truncated=True)] * len(unfit))
-        for number, group in enumerate(slice_of(groups, slice_index, slices), start=first):
-            seed = (
-                sampling_seed(
-                    sampling.run_seed,
-                    sampling.stage,
-                    sampling.iteration,
-                    sampling.member,
-                    sampling.first_group + number,
-                )
-                if problems.limits.temperature > 0
-                else None
-            )
+        own = slice_of(groups, slice_index, slices)
+        seeds = sampling.seeds(first, len(own)) if problems.limits.temperature > 0 else None
+        prompts = [[tokens[p] for p in group] for group in own]
+        answers = generate_all(self.engine, prompts, problems.limits, seeds)
+        while True:
             with watch.part("generate"):
-                made = self.engine.generate([tokens[p] for p in group], problems.limits, seed)
-            answered(group, made)
+                made = next(answers, None)
+            if made is None:
+                break
+            answered(own[made[0]], made[1])
+        if isinstance(self.engine, ContinuousEngine):
+            watch.tail(*self.engine.long_tail())
         prompt_tokens = sum(len(tokens[p]) for p in generations)
         return Answering(problems, len(batch), generations, graded, unfit, prompt_tokens, watch)
 

@@ -21,16 +21,16 @@ from dartes.errors import ConfigurationError, DartesError, ExitCode
 from dartes.evaluation import blocks
 from dartes.rewards.opening import GraderContext
 from dartes.spec import EvaluationSet, JobSpec, load_job
-from dartes_worker.context import check_prompts, context_length
+from dartes_worker.context import check_prompts, context_of
 from dartes_worker.engines.base import GenerationLimits
-from dartes_worker.engines.registry import engine_factory
+from dartes_worker.engines.registry import engine_for
 from dartes_worker.evaluate import Evaluator, Outcome, Sampling, answer_keys, block_of
 from dartes_worker.kernel_memory import prepare_kernels
-from dartes_worker.master import MasterWeights
 from dartes_worker.problems import Graders, ProblemSet, problem_set
 from dartes_worker.setup import device_of, served_dtype
 from dartes_worker.timing import Stopwatch
 from dartes_worker.trouble import Trouble
+from dartes_worker.weights.replica import replica_of
 
 log = logging.getLogger(__name__)
 
@@ -61,7 +61,7 @@ def evaluate_model(
     TransientError
         The hub can't be reached, or the memory does not suffice.
     """
-    device = device_of(spec.workers.gpus_per_worker)
+    device = device_of(spec.workers)
     graders = Graders(GraderContext(base_dir=base_dir, device=device, on_trouble=Trouble().tell))
     try:
         chosen = {one.name: one for one in spec.evaluation.all_sets}
@@ -89,10 +89,8 @@ def _answer(
     checkpoint = open_checkpoint(model)
     prepare_kernels()
     threads = spec.workers.threads
-    engine = engine_factory(str(spec.workers.engine))(
-        model, checkpoint, served_dtype(spec), threads, device_of(spec.workers.gpus_per_worker)
-    )
-    context = context_length(checkpoint.config)
+    engine = engine_for(spec)(model, checkpoint, served_dtype(spec), threads, device_of(spec.workers))
+    context = context_of(engine, checkpoint.config)
     evaluator = Evaluator(engine, context)
     try:
         for name, problems in sets.items():
@@ -100,9 +98,9 @@ def _answer(
                 if warning is not None:
                     log.warning("%s", warning)
         # As in a run: the weights go through the master, so that they are served in the same format.
-        master = MasterWeights.load(checkpoint, served_dtype(spec), b"", threads=threads)
-        master.write(engine.segments(), 0, 0.0)
-        engine.weights_changed()
+        replica = replica_of(engine, checkpoint, served_dtype(spec), threads)
+        replica.load_base(b"")
+        replica.write(0, 0.0)
         found = {}
         for name, problems in sets.items():
             several = f" x {problems.samples} samples" if problems.samples > 1 else ""

@@ -30,9 +30,9 @@ from dartes.ids import Iteration
 from dartes.spec import load_job
 from dartes_worker.agent import PARENT_MEMBER
 from dartes_worker.evaluate import Outcome, Sampling
-from dartes_worker.master import MasterWeights
 from dartes_worker.setup import Equipment, equip
 from dartes_worker.timing import Stopwatch
+from dartes_worker.weights.replica import replica_of
 
 DEFAULT_FACTORS = (0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 
@@ -60,16 +60,16 @@ def probe(equipment: Equipment, sigmas: Sequence[float], members: int) -> Iterat
     batch = draw_batch(settings, state, Iteration(0))
     if batch is None:
         raise ConfigurationError("spec.es: the job has no iteration to probe")
-    master = MasterWeights.load(
-        equipment.checkpoint, equipment.served, b"", threads=equipment.spec.workers.threads
+    replica = replica_of(
+        equipment.engine, equipment.checkpoint, equipment.served, equipment.spec.workers.threads
     )
+    replica.load_base(b"")
     seeds = member_seeds(settings, Iteration(0)).tolist()
     rows = batch.problems.tolist()
     watch = Stopwatch()
 
     def answer(seed: int, sigma: float, member: int) -> Outcome:
-        master.write(equipment.engine.segments(), seed, sigma)
-        equipment.engine.weights_changed()
+        replica.write(seed, sigma)
         sampling = Sampling(settings.seed, 0, member)
         return equipment.evaluator.answer(problems, rows, 0, 1, sampling, watch).outcome()
 

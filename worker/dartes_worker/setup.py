@@ -17,10 +17,11 @@ from dartes.rewards.opening import GraderContext, grader_name
 from dartes.rpc import PROTOCOL_VERSION
 from dartes.spec import JobSpec
 from dartes.spec.algorithm import algorithm_digest
+from dartes.spec.roles import EngineKind, WorkersSpec
 from dartes.v1 import population_pb2 as wire
-from dartes_worker.context import check_prompts, context_length
-from dartes_worker.engines.base import Engine, GenerationLimits
-from dartes_worker.engines.registry import engine_factory
+from dartes_worker.context import check_prompts, context_of
+from dartes_worker.engines.base import ContinuousEngine, Engine, GenerationLimits
+from dartes_worker.engines.registry import engine_for
 from dartes_worker.evaluate import Evaluator
 from dartes_worker.kernel_memory import prepare_kernels
 from dartes_worker.problems import Graders, ProblemSet, problem_set
@@ -72,6 +73,7 @@ class Equipment:
             noise_version=str(NOISE_VERSION),
             tensors=[wire.TensorShape(name=t.name, shape=t.shape) for t in self.checkpoint.trainable],
             warnings=self.warnings,
+            placement=self.engine.placement if isinstance(self.engine, ContinuousEngine) else "",
         )
 
     def close(self) -> None:
@@ -103,7 +105,7 @@ def equip(spec: JobSpec, base_dir: Path) -> Equipment:
         top_p=spec.generation.top_p,
         stop=tuple(spec.generation.stop),
     )
-    device, trouble = device_of(spec.workers.gpus_per_worker), Trouble()
+    device, trouble = device_of(spec.workers), Trouble()
     graders = Graders(
         GraderContext(
             base_dir=base_dir,
@@ -132,10 +134,8 @@ def _equip(
     folder = resolve_model(spec.model.source, spec.model.revision, base_dir)
     checkpoint = open_checkpoint(folder)
     prepare_kernels()
-    engine = engine_factory(str(spec.workers.engine))(
-        folder, checkpoint, served_dtype(spec), spec.workers.threads, device
-    )
-    context = context_length(checkpoint.config)
+    engine = engine_for(spec)(folder, checkpoint, served_dtype(spec), spec.workers.threads, device)
+    context = context_of(engine, checkpoint.config)
     several = len(stages) > 1
     named = {f"stage {number}" if several else "the data set": s for number, s in enumerate(stages)}
     warnings: list[str] = []
@@ -203,17 +203,19 @@ def _grader_processes(threads: int) -> int:
     return min(MOST_GRADERS, max(1, len(os.sched_getaffinity(0)) - threads))
 
 
-def device_of(gpus: int) -> str:
-    """Where a worker with so many GPUs computes; raises ConfigurationError where there are none, or more."""
+def device_of(workers: WorkersSpec) -> str:
+    """Where a worker computes: "cpu", or its first GPU; ConfigurationError for more than its engine uses."""
+    gpus = workers.gpus_per_worker
     if gpus == 0:
         return "cpu"
-    if gpus > 1:
+    if gpus > 1 and workers.engine is EngineKind.TRANSFORMERS:
         raise ConfigurationError(
-            f"spec.workers.gpusPerWorker = {gpus}: the Transformers engine uses one GPU per worker; set 1"
+            f"spec.workers.gpusPerWorker = {gpus}: the Transformers engine uses one GPU per worker; set 1, "
+            "or engine: VLLM, whose tensor parallelism shares a model between GPUs"
         )
     import torch
 
     if torch.cuda.is_available():
         return "cuda:0"
-    log.warning("spec.workers.gpusPerWorker = 1, but no GPU is found; this worker runs on the CPU")
+    log.warning("spec.workers.gpusPerWorker = %d, but no GPU is found; this worker runs on the CPU", gpus)
     return "cpu"

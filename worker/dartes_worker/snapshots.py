@@ -9,10 +9,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from dartes.checkpoint import Checkpoint, CheckpointError, SnapshotError
-from dartes.noise import ServedDtype
+from dartes.checkpoint import CheckpointError, SnapshotError
 from dartes.v1 import population_pb2 as wire
-from dartes_worker.master import MasterWeights
+from dartes_worker.weights.replica import Replica
 
 log = logging.getLogger(__name__)
 
@@ -29,29 +28,25 @@ def snapshot_path(folder: Path, iteration: int) -> Path:
     return folder / _NAME.format(iteration)
 
 
-def newest_good(
-    folder: Path,
-    known: Sequence[wire.SnapshotInfo],
-    checkpoint: Checkpoint,
-    served: ServedDtype,
-    threads: int,
-) -> MasterWeights | None:
-    """The weights of the newest snapshot that the coordinator knows and this folder holds whole, or None."""
+def load_newest_good(replica: Replica, folder: Path, known: Sequence[wire.SnapshotInfo]) -> bool:
+    """Load the newest snapshot that the coordinator knows and this folder holds whole; False if none is."""
     for info in sorted(known, key=lambda one: -one.iteration):
         path = folder / info.file
         if not path.exists():  # whoever wrote it may have a folder of its own
             log.info("the snapshot of iteration %d is not kept here", info.iteration)
             continue
         try:
-            master = MasterWeights.load_snapshot(path, checkpoint, served, threads=threads)
+            version = replica.load_snapshot(path)
         except (CheckpointError, SnapshotError) as error:
             log.warning("%s; trying an older one or the base model", error)
+            replica.discard()
             continue
-        if master.version.row_hash == info.row_hash and master.version.iteration == info.iteration:
+        if version.row_hash == info.row_hash and version.iteration == info.iteration:
             log.info("starting from the snapshot of iteration %d", info.iteration)
-            return master
+            return True
         log.warning("%s: is of another run; not used", path)
-    return None
+        replica.discard()
+    return False
 
 
 def unrecorded(folder: Path, known: Sequence[wire.SnapshotInfo]) -> dict[str, int]:

@@ -16,6 +16,7 @@ class Stopwatch:
         self._clock = clock
         self._since = clock()
         self._seconds = dict.fromkeys(PARTS, 0.0)
+        self._few = self._alone = 0.0
 
     @contextmanager
     def part(self, name: str) -> Iterator[None]:
@@ -31,9 +32,17 @@ class Stopwatch:
         self._seconds[source] -= seconds
         self._seconds[target] += seconds
 
+    def tail(self, few: float, alone: float) -> None:
+        """Note how long a continuous batch ran with few sequences and with one; a share of `generate`."""
+        self._few += few
+        self._alone += alone
+
     def lap(self) -> wire.Timings:
         """The parts since the last lap, as they travel; starts the next lap."""
         now = self._clock()
         total, self._since = now - self._since, now
         parts, self._seconds = self._seconds, dict.fromkeys(PARTS, 0.0)
-        return wire.Timings(**parts, other=max(0.0, total - sum(parts.values())))
+        few, self._few = self._few, 0.0
+        alone, self._alone = self._alone, 0.0
+        other = max(0.0, total - sum(parts.values()))
+        return wire.Timings(**parts, other=other, tail_seconds=few, alone_seconds=alone)

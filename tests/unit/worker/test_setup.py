@@ -89,7 +89,7 @@ def test_one_gpu_is_used_where_there_is_one_and_missed_in_words(
     monkeypatch.setitem(
         sys.modules, "torch", SimpleNamespace(cuda=SimpleNamespace(is_available=lambda: found))
     )
-    monkeypatch.setattr("dartes_worker.setup.engine_factory", lambda _: load)
+    monkeypatch.setattr("dartes_worker.setup.engine_for", lambda _: load)
     equip(spec_with(workers__gpusPerWorker=1, evaluation__sets=[]), Path()).close()
     assert devices == [device]
     assert ("no GPU is found; this worker runs on the CPU" in caplog.text) == (not found)

@@ -4,9 +4,9 @@ Every engine maps each trained checkpoint element to memory exactly once, so tha
 know only checkpoint names and flat indices. Knows no particular engine, and imports no torch.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ from dartes.errors import ConfigurationError, TransientError
 from dartes.tasks.base import Message, Prompt
 
 __all__ = [
+    "ContinuousEngine",
     "Engine",
     "EngineFingerprint",
     "Generation",
@@ -26,6 +27,7 @@ __all__ = [
     "ServedValues",
     "StagedStorage",
     "check_coverage",
+    "generate_all",
 ]
 
 ServedValues: TypeAlias = NDArray[np.uint16] | NDArray[np.float32]
@@ -122,6 +124,47 @@ class Engine(Protocol):
 
     def close(self) -> None:
         """Release the memory; the engine is not used afterwards."""
+
+
+@runtime_checkable
+class ContinuousEngine(Protocol):
+    """An engine that takes all groups at once: sequences that end make room for others."""
+
+    @property
+    def max_model_len(self) -> int:
+        """Tokens of prompt and answer together that it was started for."""
+
+    @property
+    def placement(self) -> str:
+        """Where the master weights lie and why, in one line for people."""
+
+    def generate_all(
+        self,
+        groups: Sequence[Sequence[Sequence[int]]],
+        limits: GenerationLimits,
+        seeds: Sequence[int] | None,
+    ) -> Iterator[tuple[int, list[Generation]]]:
+        """Answer all groups; yields (number, answers) as groups are complete, to be read to the end.
+
+        `seeds` has one per group; None where decoding is greedy.
+        """
+
+    def long_tail(self) -> tuple[float, float]:
+        """Seconds, since last asked, in which few of a batch's sequences were left, and in which one was."""
+
+
+def generate_all(
+    engine: Engine,
+    groups: Sequence[Sequence[Sequence[int]]],
+    limits: GenerationLimits,
+    seeds: Sequence[int] | None,
+) -> Iterator[tuple[int, list[Generation]]]:
+    """Answer groups with any engine: all at once where it can, else one after the other."""
+    if isinstance(engine, ContinuousEngine):
+        yield from engine.generate_all(groups, limits, seeds)
+        return
+    for number, group in enumerate(groups):
+        yield number, engine.generate(group, limits, None if seeds is None else seeds[number])
 
 
 def check_coverage(expected: Mapping[str, int], segments: Sequence[Segment], where: str) -> None:

@@ -90,3 +90,16 @@ class PromptEncoder:
                 "model knows no system role"
             ) from error
         return list(tokens["input_ids"])
+
+
+def end_tokens(folder: Path) -> list[int]:
+    """Return the tokens that end an answer by the folder's generation config, else by its config.json."""
+    from transformers import AutoConfig, GenerationConfig
+
+    if (folder / "generation_config.json").is_file():
+        ends = GenerationConfig.from_pretrained(folder, local_files_only=True).eos_token_id
+    else:
+        ends = getattr(AutoConfig.from_pretrained(folder, local_files_only=True), "eos_token_id", None)
+    if ends is None:
+        return []
+    return [int(ends)] if isinstance(ends, int) else [int(end) for end in ends]

@@ -5,6 +5,7 @@ Engines are imported only when asked for, so that a process without torch can us
 
 import os
 from collections.abc import Mapping
+from functools import partial
 from importlib import import_module
 from operator import attrgetter
 from pathlib import Path
@@ -13,6 +14,8 @@ from typing import Final, Protocol, cast
 from dartes.checkpoint import Checkpoint
 from dartes.errors import ConfigurationError
 from dartes.noise import ServedDtype
+from dartes.spec import JobSpec
+from dartes.spec.roles import EngineKind
 from dartes_worker.engines.base import Engine
 
 ENGINE_VARIABLE: Final = "DARTES_ENGINE"
@@ -20,6 +23,7 @@ ENGINE_VARIABLE: Final = "DARTES_ENGINE"
 
 _BUILT_IN: Final[Mapping[str, str]] = {
     "Transformers": "dartes_worker.engines.transformers:TransformersEngine.load",
+    "VLLM": "dartes_worker.engines.vllm.engine:VllmEngine.load",
 }
 
 
@@ -43,6 +47,16 @@ def engine_factory(name: str, environment: Mapping[str, str] | None = None) -> E
     if name not in _BUILT_IN:
         raise ConfigurationError(f"workers.engine = {name!r}: must be one of {', '.join(sorted(_BUILT_IN))}")
     return _imported(_BUILT_IN[name])
+
+
+def engine_for(spec: JobSpec) -> EngineFactory:
+    """Return the factory of a job's engine, with the settings that only that engine has."""
+    factory = engine_factory(str(spec.workers.engine))
+    if spec.workers.engine is not EngineKind.VLLM or os.environ.get(ENGINE_VARIABLE):
+        return factory
+    from dartes_worker.engines.vllm.settings import VllmSettings
+
+    return cast("EngineFactory", partial(factory, settings=VllmSettings.of(spec)))  # type: ignore[call-arg]
 
 
 def _imported(target: str) -> EngineFactory:

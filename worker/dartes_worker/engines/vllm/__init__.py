@@ -1,0 +1,1 @@
+"""The vLLM engine: continuous batching, with the weights written inside vLLM's own processes."""

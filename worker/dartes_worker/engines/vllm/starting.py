@@ -1,0 +1,263 @@
+"""Start and stop vLLM: its environment, its arguments, the memory it gets, and what its refusals mean.
+
+`plan_start` decides and `start` acts. Knows vLLM's names for settings; no weights and no prompts.
+"""
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import torch
+
+from dartes.checkpoint import Checkpoint
+from dartes.errors import ConfigurationError
+from dartes.noise import ServedDtype
+from dartes.spec.roles import MasterPlacement
+from dartes_worker.context import context_length
+from dartes_worker.engines.base import OutOfMemory
+from dartes_worker.engines.vllm.settings import VllmSettings
+
+_DTYPES: Final = {
+    ServedDtype.FLOAT32: "float32",
+    ServedDtype.BFLOAT16: "bfloat16",
+    ServedDtype.FLOAT16: "float16",
+}
+_BLOCK_SLACK: Final = 4_096
+"""Tokens of KV cache above what was asked: every running sequence leaves part of its last block empty."""
+
+WORKSPACE_BYTES: Final = 2 * 2**30
+"""GPU memory set aside for activations and CUDA graphs when the master's place is chosen; vLLM then measures
+what it needs itself."""
+
+ENVIRONMENT: Final = {
+    # The scheduler in this process: what runs together is then decided by the prompts alone.
+    "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
+    "VLLM_WORKER_MULTIPROC_METHOD": "spawn",
+    "VLLM_NO_USAGE_STATS": "1",
+    "VLLM_DO_NOT_TRACK": "1",
+}
+CPU_ENVIRONMENT: Final = {
+    # Several workers may share a machine, and vLLM would bind all of them to the same cores.
+    "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """What was decided before the start; `words` tells people where the master weights lie."""
+
+    length: int
+    placement: MasterPlacement
+    words: str
+    cpu: bool
+    kv_bytes: int | None
+    memory_utilization: float
+
+
+def plan_start(
+    folder: Path,
+    checkpoint: Checkpoint,
+    served: ServedDtype,
+    device: str,
+    settings: VllmSettings,
+) -> Started:
+    """Decide how vLLM is started; ConfigurationError where the settings do not fit model or memory."""
+    config = checkpoint.config
+    context = context_length(config)
+    _check_heads(folder, config, settings)
+    length = settings.length(context)
+    if context is not None and length > context:
+        raise ConfigurationError(
+            f"spec.workers.engineOptions.maxModelLen = {length}: the model takes {context} tokens; lower it"
+        )
+    master = 4 * checkpoint.parameter_count
+    if device == "cpu":
+        tokens = settings.cpu_tokens(length)
+        words = (
+            f"master weights: host memory, {master / 2**30:.2f} GiB; KV cache: room for {tokens} tokens "
+            "(generation.tokenBudget)"
+        )
+        kv_bytes = tokens * kv_bytes_per_token(config, served) + _BLOCK_SLACK * kv_bytes_per_token(
+            config, served
+        )
+        return Started(length, MasterPlacement.DEVICE, words, True, kv_bytes, settings.memory_utilization)
+    return _plan_on_a_gpu(checkpoint, served, device, settings, length, master)
+
+
+def _plan_on_a_gpu(
+    checkpoint: Checkpoint,
+    served: ServedDtype,
+    device: str,
+    settings: VllmSettings,
+    length: int,
+    master: int,
+) -> Started:
+    from dartes.plan.placement import Memory, choose_placement
+
+    ranks = settings.tensor_parallel
+    total = torch.cuda.get_device_properties(torch.device(device)).total_memory
+    kv_width = 1 if settings.kv_cache_dtype.startswith("fp8") else served.bytes_per_value
+    chosen = choose_placement(
+        Memory(
+            total_bytes=total,
+            utilization=settings.memory_utilization,
+            served_bytes=checkpoint.parameter_count * served.bytes_per_value // ranks,
+            master_bytes=master // ranks,
+            workspace_bytes=WORKSPACE_BYTES,
+            kv_bytes_per_token=-(
+                -kv_bytes_per_token(checkpoint.config, served) * kv_width // served.bytes_per_value // ranks
+            ),
+            least_tokens=length,
+            asked=settings.master_placement,
+        )
+    )
+    size = f"{master / ranks / 2**30:.2f} GiB per GPU"
+    words = f"master weights: {chosen.where.value.lower()}, {size}; {chosen.reason}"
+    return Started(length, chosen.where, words, False, None, chosen.engine_utilization)
+
+
+def start(folder: Path, served: ServedDtype, threads: int, settings: VllmSettings, started: Started) -> Any:
+    """Start vLLM; returns its `LLM`."""
+    _set_environment(threads, settings, started)
+    torch.set_num_threads(threads)
+    vllm = _import_vllm()
+    _let_modules_be_looked_at()
+    from dartes_worker.engines.vllm.extension import EXTENSION
+
+    arguments: dict[str, Any] = {
+        "dtype": _DTYPES[served],
+        "max_model_len": started.length,
+        "kv_cache_dtype": settings.kv_cache_dtype,
+        "tensor_parallel_size": settings.tensor_parallel,
+        "distributed_executor_backend": "uni" if settings.tensor_parallel == 1 else "mp",
+        "generation_config": "vllm",
+        "worker_extension_cls": EXTENSION,
+        # Layouts stay as they were loaded: other backends shuffle the experts' weights.
+        "moe_backend": "auto" if started.cpu else "triton",
+        "seed": 0,
+    }
+    if started.cpu:
+        arguments |= {
+            "kv_cache_memory_bytes": started.kv_bytes,
+            # Compiling for a CPU takes minutes, and the time goes into the same matrix products.
+            "enforce_eager": True,
+            "worker_cls": "dartes_worker.engines.vllm.plain_cpu.PlainCPUWorker",
+        }
+    else:
+        arguments["gpu_memory_utilization"] = started.memory_utilization
+    try:
+        return vllm.LLM(str(folder), **arguments)
+    except (torch.OutOfMemoryError, MemoryError) as error:
+        raise OutOfMemory(f"{folder}: the memory ran out while vLLM loaded it: {error}") from error
+    except (ValueError, RuntimeError, NotImplementedError, AttributeError, KeyError, OSError) as error:
+        raise ConfigurationError(
+            f"{folder}: vLLM {vllm.__version__} does not serve it: {_reason(error)}"
+        ) from error
+
+
+def stop(llm: Any) -> None:
+    """End vLLM, its processes and what it keeps per process, so that another one can be started."""
+    from vllm.distributed import cleanup_dist_env_and_memory
+
+    llm.llm_engine.engine_core.shutdown()
+    cleanup_dist_env_and_memory()
+
+
+def has_died(llm: Any, error: BaseException) -> bool:
+    """Whether an error comes from a process of vLLM that is gone."""
+    from vllm.v1.engine.exceptions import EngineDeadError
+
+    executor = getattr(llm.llm_engine, "model_executor", None)
+    return isinstance(error, EngineDeadError) or bool(getattr(executor, "is_failed", False))
+
+
+def kv_bytes_per_token(config: Mapping[str, object], served: ServedDtype) -> int:
+    """Bytes of one token's keys and values over all layers, before tensor parallelism divides them."""
+    inner = config.get("text_config")
+    own = inner if isinstance(inner, Mapping) else config
+    heads = _integer(own, "num_attention_heads")
+    head = own.get("head_dim")
+    size = head if isinstance(head, int) else _integer(own, "hidden_size") // heads
+    keys = own.get("num_key_value_heads")
+    kv_heads = keys if isinstance(keys, int) else heads
+    return 2 * _integer(own, "num_hidden_layers") * kv_heads * size * served.bytes_per_value
+
+
+def _integer(config: Mapping[str, object], name: str) -> int:
+    value = config.get(name)
+    if not isinstance(value, int) or value < 1:
+        raise ConfigurationError(
+            f"config.json: {name} = {value!r}: the VLLM engine sizes its KV cache by it; use the "
+            "Transformers engine"
+        )
+    return value
+
+
+def _check_heads(folder: Path, config: Mapping[str, object], settings: VllmSettings) -> None:
+    ranks = settings.tensor_parallel
+    inner = config.get("text_config")
+    own = inner if isinstance(inner, Mapping) else config
+    heads = own.get("num_attention_heads")
+    if isinstance(heads, int) and heads % ranks:
+        fitting = [n for n in range(1, heads + 1) if heads % n == 0 and n <= 64]
+        raise ConfigurationError(
+            f"spec.workers.engineOptions.tensorParallelSize = {ranks}: {folder} has {heads} attention heads, "
+            f"which {ranks} does not divide; use one of {', '.join(map(str, fitting))}"
+        )
+
+
+def _set_environment(threads: int, settings: VllmSettings, started: Started) -> None:
+    """Set what vLLM reads from the environment; what the user has set stays."""
+    os.environ.update(ENVIRONMENT)
+    os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
+    if started.cpu:
+        os.environ.update(CPU_ENVIRONMENT)
+        os.environ["OMP_NUM_THREADS"] = str(threads)
+    if settings.batch_invariant:
+        os.environ["VLLM_BATCH_INVARIANT"] = "1"
+
+
+def _let_modules_be_looked_at() -> None:
+    """Have llvmlite's library object, which numba loads, refuse what it isn't asked for as others do.
+
+    vLLM looks through the attributes of every loaded module for Triton kernels. That object answers to any
+    name, `__dict__` too, with a wrapped C function.
+    """
+    from llvmlite.binding import ffi
+
+    kind: Any = type(ffi.lib)
+    original = kind.__getattr__
+    if getattr(original, "dartes", False):
+        return
+
+    def only_symbols(self: Any, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return original(self, name)
+
+    only_symbols.dartes = True  # type: ignore[attr-defined]
+    kind.__getattr__ = only_symbols
+
+
+def _import_vllm() -> Any:
+    try:
+        import vllm
+    except ImportError as error:
+        raise ConfigurationError(
+            f"spec.workers.engine = VLLM: {error}; use the image worker-vllm, or install vllm==0.32.0"
+        ) from error
+    return vllm
+
+
+def _reason(error: BaseException) -> str:
+    """The line of an error that says something; validation errors put it below their title."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    told = [line for line in lines if "Value error" in line] or lines
+    return (
+        re.sub(r"\s*\[type=.*$", "", told[0].removeprefix("Value error, "))[:400]
+        if told
+        else type(error).__name__
+    )
