@@ -5,6 +5,7 @@
 
 import os
 import re
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,6 +43,8 @@ ENVIRONMENT: Final = {
 CPU_ENVIRONMENT: Final = {
     # Several workers may share a machine, and vLLM would bind all of them to the same cores.
     "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+    # A few helpers would be compiled at the first answers, for 5 to 20 seconds.
+    "TORCHDYNAMO_DISABLE": "1",
 }
 
 
@@ -148,6 +151,7 @@ def start(folder: Path, served: ServedDtype, threads: int, settings: VllmSetting
         }
     else:
         arguments["gpu_memory_utilization"] = started.memory_utilization
+    preload, set_threads = os.environ.get("LD_PRELOAD"), torch.set_num_threads
     try:
         return vllm.LLM(str(folder), **arguments)
     except (torch.OutOfMemoryError, MemoryError) as error:
@@ -156,6 +160,12 @@ def start(folder: Path, served: ServedDtype, threads: int, settings: VllmSetting
         raise ConfigurationError(
             f"{folder}: vLLM {vllm.__version__} does not serve it: {_reason(error)}"
         ) from error
+    finally:
+        # What vLLM changes for its own processes is not for those that graders are started as.
+        torch.set_num_threads = set_threads
+        os.environ.pop("LD_PRELOAD", None)
+        if preload is not None:
+            os.environ["LD_PRELOAD"] = preload
 
 
 def stop(llm: Any) -> None:
@@ -216,6 +226,8 @@ def _set_environment(threads: int, settings: VllmSettings, started: Started) -> 
     if started.cpu:
         os.environ.update(CPU_ENVIRONMENT)
         os.environ["OMP_NUM_THREADS"] = str(threads)
+        if "torch._dynamo" in sys.modules:  # it has read its environment already
+            sys.modules["torch._dynamo"].config.disable = True
     if settings.batch_invariant:
         os.environ["VLLM_BATCH_INVARIANT"] = "1"
 
