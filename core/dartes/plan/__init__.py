@@ -1,0 +1,1 @@
+"""What a job needs and takes before it is run: memory, time, GPU hours. Pure; knows no torch, no engine."""
