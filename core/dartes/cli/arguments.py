@@ -19,6 +19,7 @@ from dartes.cli.arguments_parts import (
     several,
     sigmas,
 )
+from dartes.cli.arguments_plan import add_plan
 
 _EPILOG = """\
 A job file is run with `dartes run JOB`; everything about the run is then in its folder DIR, and the same
@@ -123,6 +124,7 @@ def command_line() -> argparse.ArgumentParser:
     add_evaluate(commands)
     add_samples(commands)
     add_data(commands)
+    add_plan(commands)
 
     probe = add_command(
         commands,

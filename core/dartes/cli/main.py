@@ -13,7 +13,7 @@ from typing import Final
 
 from dartes.cli.arguments import command_line
 from dartes.cli.words import printable
-from dartes.errors import DartesError, ExitCode
+from dartes.errors import ConfigurationError, DartesError, ExitCode
 
 EXTRA_OF_MODULE: Final[Mapping[str, str]] = {
     "huggingface_hub": "worker",
@@ -120,6 +120,30 @@ def _evaluate(options: argparse.Namespace) -> int:
     return _show([*notes, *report_lines(points)])
 
 
+def _plan(options: argparse.Namespace) -> int:
+    from dartes.cli.plan import Asked, plan, plan_json, plan_lines
+    from dartes.plan.model_shape import ModelShape
+
+    sizes = [getattr(options, name) for name in ("parameters", "layers", "heads", "kv_heads", "head_size")]
+    if any(sizes) and not all(sizes):
+        raise ConfigurationError(
+            "--parameters, --layers, --heads, --kv-heads and --head-size describe a model together: "
+            "give all five"
+        )
+    asked = Asked(
+        gpu=options.gpu,
+        workers=options.workers,
+        gpu_price=options.gpu_price,
+        prompt_tokens=options.prompt_tokens,
+        answer_tokens=options.answer_tokens,
+        shape=ModelShape(*sizes) if all(sizes) else None,
+    )
+    found = plan(options.job, asked)
+    if options.json:
+        return _print([json.dumps(plan_json(found), allow_nan=False)])
+    return _show(list(plan_lines(found)))
+
+
 def _samples(options: argparse.Namespace) -> int:
     from dartes.cli.samples import sample_json, sample_lines, samples
     from dartes.destinations.choice import wanted_of
@@ -185,6 +209,7 @@ _COMMANDS: Final[Mapping[str, Callable[[argparse.Namespace], int]]] = {
     "evaluate": _evaluate,
     "samples": _samples,
     "data show": _data_show,
+    "plan": _plan,
     "probe": _probe,
 }
 
