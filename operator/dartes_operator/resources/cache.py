@@ -17,10 +17,22 @@ _FOLDERS: Final = {
     "VLLM_CACHE_ROOT": f"{CACHE_PATH}/vllm",
 }
 
+_VLLM: Final = {
+    "VLLM_CONFIG_ROOT": f"{CACHE_PATH}/vllm-config",
+    # It would tell its makers that it is used, and on what.
+    "VLLM_DO_NOT_TRACK": "1",
+    "VLLM_NO_USAGE_STATS": "1",
+}
+
 
 def cache_env() -> tuple[dict[str, Any], ...]:
     """Where libraries keep what they download or compile; the root file system is read-only."""
     return tuple(env(name, path) for name, path in _FOLDERS.items())
+
+
+def vllm_env() -> tuple[dict[str, Any], ...]:
+    """What vLLM needs beyond `cache_env`, in whatever image it is: a folder of its own, and silence."""
+    return tuple(env(name, value) for name, value in _VLLM.items())
 
 
 def cache_mounts(cache: ModelCache | None, pull_policy: str) -> tuple[Mount, ...]:

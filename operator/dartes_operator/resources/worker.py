@@ -3,8 +3,8 @@
 from typing import Any, Final
 
 from dartes.spec.job import JobSpec
-from dartes.spec.roles import EngineKind
-from dartes_operator.resources.cache import cache_env, cache_mounts
+from dartes.spec.roles import EngineKind, WorkersSpec
+from dartes_operator.resources.cache import cache_env, cache_mounts, vllm_env
 from dartes_operator.resources.claims import claim_mounts, claim_of
 from dartes_operator.resources.identity import QUEUE_LABEL, JobIdentity, Role
 from dartes_operator.resources.pod import (
@@ -71,13 +71,16 @@ def worker_pod(job: JobIdentity, spec: JobSpec, image: str, defaults: PodDefault
             _snapshots(spec),
             empty_dir("tmp", "/tmp"),
             *cache_mounts(spec.model.cache, defaults.pull_policy),
-            # vLLM's processes talk through shared memory, of which a container gets 64 MiB otherwise.
-            *((empty_dir("shm", "/dev/shm", medium="Memory"),) if workers.engine is EngineKind.VLLM else ()),
+            *_shared_memory(workers),
             *claim_mounts((spec.model.source, *dataset_sources(spec), *reward_model_sources(spec))),
             *reward_mounts(spec),
         ),
         requests=REQUESTS,
-        env=(*cache_env(), *token_env(credentials(spec))),
+        env=(
+            *cache_env(),
+            *(vllm_env() if workers.engine is EngineKind.VLLM else ()),
+            *token_env(credentials(spec)),
+        ),
         env_from=storage_env_from(spec),
         ports={"http": HTTP_PORT},
         probes={"readinessProbe": http_get("/readyz", **_READINESS)},
@@ -91,6 +94,13 @@ def worker_pod(job: JobIdentity, spec: JobSpec, image: str, defaults: PodDefault
         runtime_class_name=workers.runtime_class_name,
     )
     return pod(job, parts, workers, defaults)
+
+
+def _shared_memory(workers: WorkersSpec) -> tuple[Mount, ...]:
+    """Room for the processes that share one model: they talk through it, and a container gets 64 MiB."""
+    if workers.tensor_parallel > 1:
+        return (empty_dir("shm", "/dev/shm", medium="Memory"),)
+    return ()
 
 
 def _snapshots(spec: JobSpec) -> Mount:

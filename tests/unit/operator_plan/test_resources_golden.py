@@ -111,7 +111,17 @@ SOURCES: dict[str, Any] = {
         "holdouts": [{"name": "forgets", "dataset": {"source": "pvc://others/test"}, "task": OWN_REWARD}],
     },
 }
-CASES = {"plain": {}, "full": FULL, "claims": CLAIMS, "model-image": IMAGE, "sources": SOURCES}
+VLLM: dict[str, Any] = {
+    "workers": {"engine": "VLLM", "engineOptions": {"tensorParallelSize": 2}, "gpusPerWorker": 2},
+}
+CASES = {
+    "plain": {},
+    "full": FULL,
+    "claims": CLAIMS,
+    "model-image": IMAGE,
+    "sources": SOURCES,
+    "vllm": VLLM,
+}
 
 
 def _render(spec: Mapping[str, Any]) -> tuple[JobIdentity, Any, Run, dict[str, Any]]:
