@@ -18,6 +18,7 @@ PACKAGES: Final = (
     "gcc",
     "iproute2",
     "libc6-dev",
+    "libnuma1",
     "libseccomp-dev",
     "libseccomp2",
     "mount",
@@ -25,7 +26,8 @@ PACKAGES: Final = (
     "pkg-config",
     "skopeo",
 )
-"""Compilers for the programs with C in them, network tools, and what builds the images of the tests."""
+"""Compilers for the programs with C in them, network tools, what builds the images of the tests, and what
+vLLM for CPUs loads."""
 
 
 PROGRAMS: Final = ("buildah", "debootstrap", "gcc", "ip", "mount", "nft", "readelf", "skopeo")

@@ -206,6 +206,9 @@ class VllmEngine:
     def _map_weights(self, served: ServedDtype, threads: int) -> None:
         folder = str(self._checkpoint.folder)
         per_rank = self._call("dartes_locate", folder)
+        for found in per_rank:
+            if isinstance(found, ConfigurationError):
+                raise found
         expected = {info.name: info.count for info in self._checkpoint.trainable}
         where = f"{folder} (vLLM)"
         stretches = owned(per_rank, expected, where)

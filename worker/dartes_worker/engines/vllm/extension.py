@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from dartes.checkpoint import open_checkpoint, read_snapshot
+from dartes.errors import ConfigurationError
 from dartes.noise import ServedDtype
 from dartes.noise.reference import UpdateRow
 from dartes.spec.roles import MasterPlacement
@@ -45,12 +46,16 @@ class WeightsExtension:
     dartes_shard: Shard | None = None
     dartes_stretches: tuple[Stretch, ...] = ()
 
-    def dartes_locate(self, folder: str) -> tuple[Stretch, ...]:
+    def dartes_locate(self, folder: str) -> tuple[Stretch, ...] | ConfigurationError:
         """Find out where this rank serves the elements of the checkpoint in `folder`.
 
+        An error is returned: raised, it would lose its kind on the way from another process.
         Leaves the model's trained elements undefined: the parent has to be written next.
         """
-        return locate(self.dartes_model(), open_checkpoint(Path(folder)).trainable)
+        try:
+            return locate(self.dartes_model(), open_checkpoint(Path(folder)).trainable)
+        except ConfigurationError as error:
+            return error
 
     def dartes_hold(
         self,

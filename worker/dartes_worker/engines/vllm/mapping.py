@@ -84,7 +84,12 @@ def locate(model: torch.nn.Module, trainable: Sequence[TensorInfo]) -> tuple[Str
     """
     _refuse_unreadable(model)
     parameters = dict(model.named_parameters())
-    served = {name: flat for name, flat in served_tensors(model).items() if not name.endswith(_LEFT_ALONE)}
+    left_alone = _only_padding(model)
+    served = {
+        name: flat
+        for name, flat in served_tensors(model).items()
+        if not name.endswith(_LEFT_ALONE) and name not in left_alone
+    }
     first = next(iter(served.values()))
     bases = np.cumsum([1, *(info.count for info in trainable)], dtype=np.int64)
     # Small ones: any value may be in a buffer, also those that are loaded first.
@@ -204,6 +209,15 @@ def _slow(
     shift = torch.where(loaded, (code - position) & ((1 << (width + BITS)) - 1), _NOWHERE)
     cuts = torch.nonzero(torch.diff(shift, prepend=shift[:1] - 1)).view(-1)
     return (cuts + at).cpu().numpy(), shift[cuts].cpu().numpy()
+
+
+def _only_padding(model: torch.nn.Module) -> set[str]:
+    """Return the vocabulary slices of this rank in which no token is: small vocabularies end before them."""
+    return {
+        f"{name}.weight"
+        for name, module in model.named_modules()
+        if getattr(getattr(module, "shard_indices", None), "num_org_elements", 1) == 0
+    }
 
 
 def _check_reached(name: str, flat: torch.Tensor, runs: _Runs) -> None:

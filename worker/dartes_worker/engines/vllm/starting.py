@@ -126,7 +126,7 @@ def start(folder: Path, served: ServedDtype, threads: int, settings: VllmSetting
     """Start vLLM; returns its `LLM`."""
     _set_environment(threads, settings, started)
     torch.set_num_threads(threads)
-    vllm = _import_vllm()
+    vllm = _import_vllm(started.cpu)
     _let_modules_be_looked_at()
     from dartes_worker.engines.vllm.extension import EXTENSION
 
@@ -254,13 +254,21 @@ def _let_modules_be_looked_at() -> None:
     kind.__getattr__ = only_symbols
 
 
-def _import_vllm() -> Any:
+def _import_vllm(cpu: bool) -> Any:
     try:
         import vllm
     except ImportError as error:
         raise ConfigurationError(
             f"spec.workers.engine = VLLM: {error}; use the image worker-vllm, or install vllm==0.32.0"
         ) from error
+    from vllm.platforms import current_platform
+
+    current_platform.import_kernels()
+    if cpu and not hasattr(torch.ops._C, "init_cpu_memory_env"):
+        raise ConfigurationError(
+            "spec.workers.engine = VLLM: vLLM's library for CPUs does not load here; install libnuma.so.1 "
+            "(Debian and Ubuntu: apt install libnuma1), or set gpusPerWorker for a build for CUDA"
+        )
     return vllm
 
 
