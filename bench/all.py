@@ -19,8 +19,15 @@ from typing import Any, Final
 from bench.common import RESULTS, Figure, figure_row, format_table
 from bench.runs_support import ROOT, add_model_option
 
-NOT_BENCHES: Final = ("__init__", "all", "common")
-TAKE_A_MODEL: Final = ("memory", "overhead")
+NOT_BENCHES: Final = ("__init__", "all", "common", "gpu_check")
+TAKE_A_MODEL: Final = (
+    "memory",
+    "overhead",
+    "vllm_join",
+    "vllm_memory",
+    "vllm_published",
+    "vllm_throughput",
+)
 """Scripts that measure SmolLM2 too, where there is one."""
 
 

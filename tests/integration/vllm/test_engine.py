@@ -6,6 +6,7 @@ decide between them. One vLLM serves all tests of this module.
 
 import json
 import os
+import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ import pytest
 import torch
 
 from dartes.checkpoint import SnapshotError, open_checkpoint, read_snapshot
+from dartes.errors import ConfigurationError
 from dartes.ids import Iteration
 from dartes.journal import JournalError, JournalRow
 from dartes.noise import ServedDtype
@@ -251,3 +253,14 @@ def test_what_vllm_changes_in_its_process_is_put_back() -> None:
     assert "gomp" not in os.environ.get("LD_PRELOAD", "")
     torch.set_num_threads(1)
     assert torch.set_num_threads.__module__ != "vllm.v1.worker.cpu_worker"
+
+
+def test_a_model_that_vllm_does_not_serve_is_refused_in_its_words(
+    vllm_engine: VllmEngine, folder: Path, tmp_path: Path
+) -> None:
+    del vllm_engine  # the other one lives; this one does not come to be
+    other = shutil.copytree(folder, tmp_path / "other")
+    config = json.loads((other / "config.json").read_text())
+    (other / "config.json").write_text(json.dumps(config | {"architectures": ["NoSuchForCausalLM"]}))
+    with pytest.raises(ConfigurationError, match=r"vLLM 0\.32\.0 does not serve it: .*NoSuchForCausalLM"):
+        VllmEngine.load(other, open_checkpoint(other), ServedDtype.FLOAT32, 1, "cpu", VllmSettings())

@@ -12,7 +12,9 @@ from safetensors.numpy import save_file
 from dartes.checkpoint import Checkpoint, open_checkpoint
 from dartes.errors import ConfigurationError
 from dartes.noise import ServedDtype
+from dartes.plan.model_shape import ModelShape
 from dartes.spec import load_job
+from dartes.spec.roles import MasterPlacement
 from dartes_worker.engines.registry import engine_for
 from dartes_worker.engines.vllm import starting
 from dartes_worker.engines.vllm.engine import prompt_seed
@@ -87,6 +89,17 @@ def test_what_does_not_fit_the_model_is_refused_by_name(
 ) -> None:
     with pytest.raises(ConfigurationError, match=words):
         started(tmp_path, settings, **changes)
+
+
+def test_a_gpu_gets_the_placement_of_the_plan_and_says_so() -> None:
+    shape = ModelShape(7_600_000_000, 28, 28, 4, 128)
+    roomy = starting.plan_on_a_gpu(shape, 80 * 2**30, ServedDtype.BFLOAT16, VllmSettings(), 16_384)
+    assert roomy.placement is MasterPlacement.DEVICE
+    assert "master weights: device, 28.31 GiB per GPU; there is room on the GPU" in roomy.words
+    assert roomy.memory_utilization == pytest.approx(0.9 - 28.31 / 80, abs=1e-3)
+    settings = VllmSettings(tensor_parallel=2, kv_cache_dtype="fp8", master_placement=MasterPlacement.HOST)
+    asked = starting.plan_on_a_gpu(shape, 80 * 2**30, ServedDtype.BFLOAT16, settings, 16_384)
+    assert "master weights: host, 14.16 GiB per GPU; as masterPlacement asks" in asked.words
 
 
 def test_without_vllm_the_message_says_where_to_get_it(

@@ -6,7 +6,6 @@
 import os
 import re
 import sys
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -16,6 +15,9 @@ import torch
 from dartes.checkpoint import Checkpoint
 from dartes.errors import ConfigurationError
 from dartes.noise import ServedDtype
+from dartes.plan.model_shape import ModelShape, check_tensor_parallel, shape_of_config
+from dartes.plan.placement import Memory, choose_placement
+from dartes.plan.plan import WORKSPACE_BYTES
 from dartes.spec.roles import MasterPlacement
 from dartes_worker.context import context_length
 from dartes_worker.engines.base import OutOfMemory
@@ -28,10 +30,6 @@ _DTYPES: Final = {
 }
 _BLOCK_SLACK: Final = 4_096
 """Tokens of KV cache above what was asked: every running sequence leaves part of its last block empty."""
-
-WORKSPACE_BYTES: Final = 2 * 2**30
-"""GPU memory set aside for activations and CUDA graphs when the master's place is chosen; vLLM then measures
-what it needs itself."""
 
 ENVIRONMENT: Final = {
     # The scheduler in this process: what runs together is then decided by the prompts alone.
@@ -68,9 +66,9 @@ def plan_start(
     settings: VllmSettings,
 ) -> Started:
     """Decide how vLLM is started; ConfigurationError where the settings do not fit model or memory."""
-    config = checkpoint.config
-    context = context_length(config)
-    _check_heads(folder, config, settings)
+    shape = shape_of_config(checkpoint.config, checkpoint.parameter_count, str(folder))
+    context = context_length(checkpoint.config)
+    check_tensor_parallel(shape.heads, settings.tensor_parallel, str(folder))
     length = settings.length(context)
     if context is not None and length > context:
         raise ConfigurationError(
@@ -83,41 +81,31 @@ def plan_start(
             f"master weights: host memory, {master / 2**30:.2f} GiB; KV cache: room for {tokens} tokens "
             "(generation.tokenBudget)"
         )
-        kv_bytes = tokens * kv_bytes_per_token(config, served) + _BLOCK_SLACK * kv_bytes_per_token(
-            config, served
-        )
+        kv_bytes = (tokens + _BLOCK_SLACK) * shape.kv_values_per_token() * served.bytes_per_value
         return Started(length, MasterPlacement.DEVICE, words, True, kv_bytes, settings.memory_utilization)
-    return _plan_on_a_gpu(checkpoint, served, device, settings, length, master)
-
-
-def _plan_on_a_gpu(
-    checkpoint: Checkpoint,
-    served: ServedDtype,
-    device: str,
-    settings: VllmSettings,
-    length: int,
-    master: int,
-) -> Started:
-    from dartes.plan.placement import Memory, choose_placement
-
-    ranks = settings.tensor_parallel
     total = torch.cuda.get_device_properties(torch.device(device)).total_memory
+    return plan_on_a_gpu(shape, total, served, settings, length)
+
+
+def plan_on_a_gpu(
+    shape: ModelShape, total_bytes: int, served: ServedDtype, settings: VllmSettings, length: int
+) -> Started:
+    """Decide where the master lies beside vLLM on GPUs with `total_bytes` of memory each."""
+    ranks = settings.tensor_parallel
     kv_width = 1 if settings.kv_cache_dtype.startswith("fp8") else served.bytes_per_value
     chosen = choose_placement(
         Memory(
-            total_bytes=total,
+            total_bytes=total_bytes,
             utilization=settings.memory_utilization,
-            served_bytes=checkpoint.parameter_count * served.bytes_per_value // ranks,
-            master_bytes=master // ranks,
+            served_bytes=shape.parameters * served.bytes_per_value // ranks,
+            master_bytes=4 * shape.parameters // ranks,
             workspace_bytes=WORKSPACE_BYTES,
-            kv_bytes_per_token=-(
-                -kv_bytes_per_token(checkpoint.config, served) * kv_width // served.bytes_per_value // ranks
-            ),
+            kv_bytes_per_token=-(-shape.kv_values_per_token() * kv_width // ranks),
             least_tokens=length,
             asked=settings.master_placement,
         )
     )
-    size = f"{master / ranks / 2**30:.2f} GiB per GPU"
+    size = f"{4 * shape.parameters / ranks / 2**30:.2f} GiB per GPU"
     words = f"master weights: {chosen.where.value.lower()}, {size}; {chosen.reason}"
     return Started(length, chosen.where, words, False, None, chosen.engine_utilization)
 
@@ -182,41 +170,6 @@ def has_died(llm: Any, error: BaseException) -> bool:
 
     executor = getattr(llm.llm_engine, "model_executor", None)
     return isinstance(error, EngineDeadError) or bool(getattr(executor, "is_failed", False))
-
-
-def kv_bytes_per_token(config: Mapping[str, object], served: ServedDtype) -> int:
-    """Bytes of one token's keys and values over all layers, before tensor parallelism divides them."""
-    inner = config.get("text_config")
-    own = inner if isinstance(inner, Mapping) else config
-    heads = _integer(own, "num_attention_heads")
-    head = own.get("head_dim")
-    size = head if isinstance(head, int) else _integer(own, "hidden_size") // heads
-    keys = own.get("num_key_value_heads")
-    kv_heads = keys if isinstance(keys, int) else heads
-    return 2 * _integer(own, "num_hidden_layers") * kv_heads * size * served.bytes_per_value
-
-
-def _integer(config: Mapping[str, object], name: str) -> int:
-    value = config.get(name)
-    if not isinstance(value, int) or value < 1:
-        raise ConfigurationError(
-            f"config.json: {name} = {value!r}: the VLLM engine sizes its KV cache by it; use the "
-            "Transformers engine"
-        )
-    return value
-
-
-def _check_heads(folder: Path, config: Mapping[str, object], settings: VllmSettings) -> None:
-    ranks = settings.tensor_parallel
-    inner = config.get("text_config")
-    own = inner if isinstance(inner, Mapping) else config
-    heads = own.get("num_attention_heads")
-    if isinstance(heads, int) and heads % ranks:
-        fitting = [n for n in range(1, heads + 1) if heads % n == 0 and n <= 64]
-        raise ConfigurationError(
-            f"spec.workers.engineOptions.tensorParallelSize = {ranks}: {folder} has {heads} attention heads, "
-            f"which {ranks} does not divide; use one of {', '.join(map(str, fitting))}"
-        )
 
 
 def _set_environment(threads: int, settings: VllmSettings, started: Started) -> None:
