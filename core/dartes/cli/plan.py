@@ -133,6 +133,7 @@ def _duration(seconds: float) -> str:
 
 
 def _some(workers: tuple[int, ...]) -> str:
-    shown = workers if len(workers) <= 8 else (*workers[:5], *workers[-3:])
-    text = ", ".join(map(str, shown))
-    return f"{text}; between these, another one changes nothing"
+    shown = [str(number) for number in workers]
+    if len(shown) <= 16:
+        return f"{', '.join(shown)}; between these, another one changes nothing"
+    return f"{', '.join(shown[:8])}, ..., {', '.join(shown[-4:])}"

@@ -81,7 +81,7 @@ def generate_seconds(shape: ModelShape, load: Load, worker: Worker) -> float:
     waves = ceil(load.prompts / together)
     prefill = 2.0 * shape.parameters * load.prompts * load.prompt_tokens / rate
     half_full = load.prompt_tokens + load.new_tokens / 2
-    cache = together * half_full * shape.kv_values_per_token() * worker.kv_width
+    cache = together * half_full * worker.gpus * shape.kv_values_per_token(worker.gpus) * worker.kv_width
     reading = (shape.parameters * worker.served_width + cache) / bandwidth
     multiplying = 2.0 * shape.parameters * together / rate
     return prefill + waves * load.new_tokens * (max(reading, multiplying) + worker.step_seconds)

@@ -22,9 +22,9 @@ class ModelShape:
     head_size: int
     context: int | None = None
 
-    def kv_values_per_token(self) -> int:
-        """Numbers that keys and values of one token are, over all layers."""
-        return 2 * self.layers * self.kv_heads * self.head_size
+    def kv_values_per_token(self, ranks: int = 1) -> int:
+        """Numbers that one rank keeps of a token's keys and values; no rank has less than one head."""
+        return 2 * self.layers * max(1, self.kv_heads // ranks) * self.head_size
 
 
 def shape_of_folder(folder: Path) -> ModelShape:
@@ -50,13 +50,22 @@ def shape_of_config(config: Mapping[str, object], parameters: int, where: str) -
     )
 
 
-def check_tensor_parallel(heads: int, ranks: int, where: str) -> None:
-    """Raise ConfigurationError unless `ranks` processes can share the attention heads."""
-    if heads % ranks:
-        fitting = [n for n in range(1, min(heads, 64) + 1) if heads % n == 0]
+def check_tensor_parallel(shape: ModelShape, ranks: int, where: str) -> None:
+    """Raise ConfigurationError unless `ranks` processes can share the heads.
+
+    Attention heads are divided; key heads are divided too, or each is kept by equally many ranks.
+    """
+
+    def fits(count: int) -> bool:
+        few, many = sorted((count, shape.kv_heads))
+        return shape.heads % count == 0 and many % few == 0
+
+    if not fits(ranks):
+        fitting = [n for n in range(1, min(shape.heads, 64) + 1) if fits(n)]
         raise ConfigurationError(
-            f"spec.workers.engineOptions.tensorParallelSize = {ranks}: {where} has {heads} attention heads, "
-            f"which {ranks} does not divide; use one of {', '.join(map(str, fitting))}"
+            f"spec.workers.engineOptions.tensorParallelSize = {ranks}: {where} has {shape.heads} attention "
+            f"heads and {shape.kv_heads} key heads, which {ranks} ranks can't share; use one of "
+            f"{', '.join(map(str, fitting))}"
         )
 
 

@@ -97,7 +97,7 @@ def choose_placement(memory: Memory) -> Placement:
     for where in places:
         left = memory.left_for_cache(where)
         if left >= memory.least_cache:
-            tokens = left // memory.kv_bytes_per_token
+            tokens = left // max(1, memory.kv_bytes_per_token)
             return Placement(
                 where,
                 (memory.budget - memory.beside_the_engine(where)) / memory.total_bytes,
@@ -128,13 +128,13 @@ def _too_little(memory: Memory, where: MasterPlacement) -> str:
 
 
 def _ways_out(memory: Memory, where: MasterPlacement) -> Iterator[str]:
-    """Name changes of the job, each enough by itself, in the words of its fields."""
+    """Name changes of the job in the words of its fields, each enough by itself."""
     host = memory.left_for_cache(MasterPlacement.HOST)
     if where is MasterPlacement.DEVICE and host >= memory.least_cache:
         yield "engineOptions.masterPlacement: Host"
     left = memory.left_for_cache(where)
     if left >= memory.kv_bytes_per_token * 256:
-        yield f"engineOptions.maxModelLen: {left // memory.kv_bytes_per_token}"
+        yield f"engineOptions.maxModelLen: {left // max(1, memory.kv_bytes_per_token)}"
     if left >= memory.least_cache // 2:
         yield "engineOptions.kvCacheDtype: fp8, unless it is that already"
     short = memory.least_cache - left
@@ -142,10 +142,12 @@ def _ways_out(memory: Memory, where: MasterPlacement) -> Iterator[str]:
     if share <= 0.98:
         yield f"engineOptions.gpuMemoryUtilization: {share + 0.005:.2f}"
     whole = memory.served_bytes + memory.beside_the_engine(where) + memory.least_cache
-    ranks = 2
-    while ranks < 64 and whole / ranks + memory.workspace_bytes > memory.budget:
-        ranks *= 2
-    yield f"gpusPerWorker: {ranks} times as many"
+    fitting = (
+        ranks for ranks in (2, 4, 8, 16, 32, 64) if whole / ranks + memory.workspace_bytes <= memory.budget
+    )
+    for ranks in fitting:
+        yield f"gpusPerWorker: {ranks} times as many, where the heads can be shared so"
+        break
     yield f"a GPU with {_gib((memory.budget + short) / memory.utilization)}"
 
 

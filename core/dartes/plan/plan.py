@@ -6,6 +6,7 @@ Decides nothing that a run does not decide itself: the placement is the engine's
 from dataclasses import dataclass, replace
 from typing import Final
 
+from dartes.errors import ConfigurationError
 from dartes.plan import cost
 from dartes.plan.devices import Device, cpu_threads
 from dartes.plan.model_shape import ModelShape, check_tensor_parallel
@@ -61,7 +62,7 @@ def plan_for(spec: JobSpec, shape: ModelShape, device: Device | None, assumed: A
     """
     workers, gpus = spec.workers, spec.workers.gpus_per_worker
     ranks = workers.tensor_parallel
-    check_tensor_parallel(shape.heads, ranks, "the model")
+    check_tensor_parallel(shape, ranks, "the model")
     served = _WIDTH[spec.served_type.lower()]
     memory = placement = None
     if device is None or gpus == 0:
@@ -111,7 +112,13 @@ def memory_of(spec: JobSpec, shape: ModelShape, device: Device) -> Memory:
     ranks = workers.tensor_parallel
     served = _WIDTH[spec.served_type.lower()]
     generation = spec.generation
-    wanted = options.max_model_len or max(generation.token_budget, 2 * generation.max_new_tokens)
+    asked_for = options.max_model_len
+    if asked_for is not None and shape.context is not None and asked_for > shape.context:
+        raise ConfigurationError(
+            f"spec.workers.engineOptions.maxModelLen = {asked_for}: the model takes {shape.context} tokens; "
+            "lower it"
+        )
+    wanted = asked_for or max(generation.token_budget, 2 * generation.max_new_tokens)
     host = MasterPlacement.HOST if workers.engine is EngineKind.TRANSFORMERS else options.master_placement
     return Memory(
         total_bytes=device.memory_bytes,
@@ -119,7 +126,7 @@ def memory_of(spec: JobSpec, shape: ModelShape, device: Device) -> Memory:
         served_bytes=shape.parameters * served // ranks,
         master_bytes=4 * shape.parameters // ranks,
         workspace_bytes=WORKSPACE_BYTES,
-        kv_bytes_per_token=-(-shape.kv_values_per_token() * _kv_width(spec, served) // ranks),
+        kv_bytes_per_token=shape.kv_values_per_token(ranks) * _kv_width(spec, served),
         least_tokens=wanted if shape.context is None else min(wanted, shape.context),
         asked=host,
     )

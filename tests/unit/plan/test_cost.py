@@ -68,10 +68,16 @@ def test_what_is_unknown_or_does_not_divide_is_refused_by_name() -> None:
     with pytest.raises(ConfigurationError, match="--gpu T1: must be one of A10, A100-40"):
         device_named("T1")
     assert device_named("h100") is DEVICES["H100"]
-    with pytest.raises(
-        ConfigurationError, match=r"tensorParallelSize = 3: .* 32 attention heads, .* 1, 2, 4"
-    ):
-        check_tensor_parallel(32, 3, "the model")
+    with pytest.raises(ConfigurationError, match=r"tensorParallelSize = 3: .* 32 attention heads .* 1, 2, 4"):
+        check_tensor_parallel(LLAMA, 3, "the model")
+    for ranks in (1, 8, 16):
+        check_tensor_parallel(LLAMA, ranks, "the model")
+    with pytest.raises(ConfigurationError, match="6 ranks can't share"):
+        check_tensor_parallel(ModelShape(8, 1, 12, 4, 8), 6, "the model")
+
+
+def test_key_heads_that_several_ranks_keep_are_counted_for_each() -> None:
+    assert LLAMA.kv_values_per_token(8) == LLAMA.kv_values_per_token(16) == 2 * 32 * 128
 
 
 def test_the_command_plans_a_job_on_a_cpu(capsys: pytest.CaptureFixture[str]) -> None:
@@ -79,7 +85,7 @@ def test_the_command_plans_a_job_on_a_cpu(capsys: pytest.CaptureFixture[str]) ->
     shown = capsys.readouterr().out
     assert "1 worker, 1 CPU thread" in shown
     assert "answers of 8 (--answer-tokens)" in shown
-    assert "more workers help up to 32: 1, 2, 3, 4, 5, 11, 16, 32" in shown
+    assert "more workers help up to 32: 1, 2, 3, 4, 5, 6, 7, 8, 11, 16, 32; between" in shown
 
 
 MODEL = ["--parameters", "7.6B", "--layers", "28", "--heads", "28", "--kv-heads", "4", "--head-size", "128"]

@@ -71,3 +71,14 @@ def test_what_is_said_to_fit_does(
         choose_placement(memory)
     advised = str(caught.value).split(way_out)[1].split(";")[0]
     choose_placement(replace(memory, **{field: value(advised)}))  # type: ignore[arg-type]
+
+
+def test_a_model_without_a_cache_is_placed_too() -> None:
+    assert choose_placement(replace(SEVEN_BILLION, kv_bytes_per_token=0)).where is MasterPlacement.DEVICE
+
+
+def test_more_gpus_are_not_advised_where_they_can_not_help() -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        choose_placement(replace(SEVEN_BILLION, total_bytes=2 * GIB))
+    assert "times as many" not in str(caught.value)
+    assert "a GPU with" in str(caught.value)

@@ -68,7 +68,7 @@ def plan_start(
     """Decide how vLLM is started; ConfigurationError where the settings do not fit model or memory."""
     shape = shape_of_config(checkpoint.config, checkpoint.parameter_count, str(folder))
     context = context_length(checkpoint.config)
-    check_tensor_parallel(shape.heads, settings.tensor_parallel, str(folder))
+    check_tensor_parallel(shape, settings.tensor_parallel, str(folder))
     length = settings.length(context)
     if context is not None and length > context:
         raise ConfigurationError(
@@ -100,7 +100,7 @@ def plan_on_a_gpu(
             served_bytes=shape.parameters * served.bytes_per_value // ranks,
             master_bytes=4 * shape.parameters // ranks,
             workspace_bytes=WORKSPACE_BYTES,
-            kv_bytes_per_token=-(-shape.kv_values_per_token() * kv_width // ranks),
+            kv_bytes_per_token=shape.kv_values_per_token(ranks) * kv_width,
             least_tokens=length,
             asked=settings.master_placement,
         )
