@@ -41,7 +41,12 @@ def plan(job_file: Path, asked: Asked) -> Plan:
             f"spec.workers.gpusPerWorker = {spec.workers.gpus_per_worker}: say which GPU with --gpu, one of "
             f"{', '.join(sorted(DEVICES))}"
         )
-    device = device_named(asked.gpu) if asked.gpu is not None and on_gpu else None
+    if asked.gpu is not None and not on_gpu:
+        raise ConfigurationError(
+            f"--gpu {asked.gpu}: the job runs on the CPU (spec.workers.gpusPerWorker: 0); leave --gpu "
+            "out, or set gpusPerWorker"
+        )
+    device = None if asked.gpu is None else device_named(asked.gpu)
     assumed = Assumed(
         asked.prompt_tokens,
         asked.answer_tokens or spec.generation.max_new_tokens,

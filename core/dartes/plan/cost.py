@@ -78,7 +78,8 @@ def generate_seconds(shape: ModelShape, load: Load, worker: Worker) -> float:
     bandwidth = worker.gpus * worker.device.bandwidth * BANDWIDTH_SHARE
     each = load.prompt_tokens + load.new_tokens
     together = max(1, min(load.prompts, worker.kv_tokens // each))
-    waves = ceil(load.prompts / together)
+    # Continuous batching starts a sequence wherever one ends, so there are no whole waves.
+    waves = load.prompts / together
     prefill = 2.0 * shape.parameters * load.prompts * load.prompt_tokens / rate
     half_full = load.prompt_tokens + load.new_tokens / 2
     cache = together * half_full * worker.gpus * shape.kv_values_per_token(worker.gpus) * worker.kv_width
