@@ -1,11 +1,13 @@
 """A local run: one coordinator and N workers as processes, restarted like pods, shown as progress."""
 
+import os
 import time
 from pathlib import Path
 
 from dartes import logs, pod
 from dartes.cli.children import Child, describe_exit
 from dartes.cli.control import ControlClient
+from dartes.cli.gpus import gpus_of_worker, visible_gpus
 from dartes.cli.policy import RestartPolicy, Verdict
 from dartes.cli.progress import Progress
 from dartes.errors import ConfigurationError, DartesError, ExitCode, TransientError
@@ -42,6 +44,11 @@ class LocalRun:
             pod.TERMINATION_VARIABLE: "",
         }
         self._names = [f"worker-{index}" for index in range(workers)]
+        visible = visible_gpus(os.environ)
+        self._gpus = {
+            name: gpus_of_worker(index, spec.workers.gpus_per_worker, visible)
+            for index, name in enumerate(self._names)
+        }
         self._workers: dict[str, Child] = {}
         self._restart_at: dict[str, float] = {}
         self._coordinator: Child | None = None
@@ -119,7 +126,8 @@ class LocalRun:
         arguments += ["--snapshots", str(self._folder.snapshots)]
         arguments += ["--tls", str(self._folder.tls / tls.Role.WORKER.value), "--name", name]
         log = self._folder.logs / f"{name}.log"
-        self._workers[name] = Child(name, "dartes_worker", arguments, log, self._environment)
+        environment = {**self._environment, **self._gpus[name]}
+        self._workers[name] = Child(name, "dartes_worker", arguments, log, environment)
 
     def _show_status(self) -> None:
         status = self._control.status() if self._control is not None else None

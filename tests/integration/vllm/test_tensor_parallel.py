@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from dartes.checkpoint import open_checkpoint
-from dartes.errors import ExitCode
+from dartes.errors import ConfigurationError, ExitCode
 from dartes.ids import Iteration
 from dartes.journal import JournalRow
 from dartes.noise import ServedDtype
@@ -65,6 +65,19 @@ def test_two_ranks_give_the_bits_and_the_answers_of_one(
     for replica, name in ((ours, "ours"), (peer, "peer")):
         replica.write_snapshot(tmp_path / name)
     assert (tmp_path / "ours").read_bytes() == (tmp_path / "peer").read_bytes()
+
+
+def test_what_goes_wrong_in_a_rank_arrives_as_what_it_is(engine: VllmEngine, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ConfigurationError, match="empty"):
+        engine._call("dartes_locate", str(tmp_path / "empty"))
+    with pytest.raises(FileNotFoundError):
+        engine._call("dartes_write_snapshot", str(tmp_path / "none"), {})
+    replica = engine.open_replica()
+    replica.load_base(b"h" * 32)  # every rank's answer was taken: none is left to be read by this call
+    replica.write(0, 0.0)
+    expected, found = replica.served_digests()
+    assert expected == found
 
 
 def test_a_rank_that_dies_ends_the_worker_so_that_its_leases_go_elsewhere(engine: VllmEngine) -> None:

@@ -144,3 +144,12 @@ def test_rows_of_a_stretch_are_cut_before_they_reach_the_host_kernels() -> None:
         replace(stretch.row(1), length=3),
         replace(stretch.row(1), start=11, offset=11, length=1),
     ]
+
+
+def test_a_copy_that_another_rank_owns_is_looked_at_too() -> None:
+    shard, flat = shard_of(ranks()[1], ServedDtype.BFLOAT16, torch.bfloat16)
+    shard.load(Source())
+    shard.write(0, 0.0)
+    assert shard.copies_agree()
+    flat["b"][0] += 1  # in `norm`, which the first rank owns
+    assert not shard.copies_agree()

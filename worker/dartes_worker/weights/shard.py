@@ -94,6 +94,14 @@ class Shard:
         """D of what the engine reads now."""
         return self._digests(lambda memory, stretch, key: memory.digest_served(stretch, key))
 
+    def copies_agree(self) -> bool:
+        """Whether what others own is served here as the master here rounds; True where there is no such."""
+        copies = [stretch for stretch in self._stretches if not stretch.owned]
+        rounded = self._digests(lambda memory, stretch, key: memory.digest_rounded(stretch, key), copies)
+        return rounded == self._digests(
+            lambda memory, stretch, key: memory.digest_served(stretch, key), copies
+        )
+
     def write_values(self, file: Path, offsets: Mapping[str, int]) -> None:
         """Write the owned elements of the master into a snapshot under way, see `write_snapshot_with`."""
         with file.open("r+b", buffering=0) as opened:
@@ -104,7 +112,11 @@ class Shard:
                     values = self._memories[piece.target].read(piece.offset, piece.length)
                     write_at(opened.fileno(), offsets[piece.name] + 4 * piece.start, values)
 
-    def _digests(self, digest: Callable[[ServedMemory, Stretch, int], int]) -> Parts:
+    def _digests(
+        self,
+        digest: Callable[[ServedMemory, Stretch, int], int],
+        stretches: Sequence[Stretch] | None = None,
+    ) -> Parts:
         totals: Parts = {}
         lock = Lock()
 
@@ -113,7 +125,8 @@ class Shard:
             with lock:
                 totals[stretch.name] = (totals.get(stretch.name, 0) + value) % 2**64
 
-        self._each(work, [stretch for stretch in self._stretches if stretch.owned])
+        owned = [stretch for stretch in self._stretches if stretch.owned]
+        self._each(work, owned if stretches is None else stretches)
         return totals
 
     def _each(self, work: Callable[[Stretch], None], stretches: Sequence[Stretch]) -> None:

@@ -34,6 +34,7 @@ from dartes_worker.engines.vllm.coverage import owned
 from dartes_worker.engines.vllm.replica import VllmReplica
 from dartes_worker.engines.vllm.settings import VllmSettings
 from dartes_worker.engines.vllm.tail import LongTail
+from dartes_worker.engines.vllm.trouble import Trouble
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -206,9 +207,6 @@ class VllmEngine:
     def _map_weights(self, served: ServedDtype, threads: int) -> None:
         folder = str(self._checkpoint.folder)
         per_rank = self._call("dartes_locate", folder)
-        for found in per_rank:
-            if isinstance(found, ConfigurationError):
-                raise found
         expected = {info.name: info.count for info in self._checkpoint.trainable}
         where = f"{folder} (vLLM)"
         stretches = owned(per_rank, expected, where)
@@ -217,6 +215,9 @@ class VllmEngine:
 
     def _call(self, method: str, *arguments: object) -> list[Any]:
         found: list[Any] = self._guarded(lambda: self._llm.collective_rpc(method, args=arguments))
+        for one in found:
+            if isinstance(one, Trouble):
+                raise one.error()
         return found
 
     def _guarded(self, work: Callable[[], Any]) -> Any:

@@ -12,11 +12,11 @@ from typing import Any
 import torch
 
 from dartes.checkpoint import open_checkpoint, read_snapshot
-from dartes.errors import ConfigurationError
 from dartes.noise import ServedDtype
 from dartes.noise.reference import UpdateRow
 from dartes.spec.roles import MasterPlacement
 from dartes_worker.engines.vllm.mapping import locate, served_tensors
+from dartes_worker.engines.vllm.trouble import told
 from dartes_worker.kernel_memory import prepare_kernels
 from dartes_worker.weights.host import HostMemory
 from dartes_worker.weights.memory import ServedMemory
@@ -32,6 +32,8 @@ class Digests:
 
     rounded: Parts
     served: Parts
+    copies_agree: bool
+    """Whether what another rank owns is served here too as this rank's master says."""
 
 
 class WeightsExtension:
@@ -46,17 +48,15 @@ class WeightsExtension:
     dartes_shard: Shard | None = None
     dartes_stretches: tuple[Stretch, ...] = ()
 
-    def dartes_locate(self, folder: str) -> tuple[Stretch, ...] | ConfigurationError:
+    @told
+    def dartes_locate(self, folder: str) -> tuple[Stretch, ...]:
         """Find out where this rank serves the elements of the checkpoint in `folder`.
 
-        An error is returned: raised, it would lose its kind on the way from another process.
         Leaves the model's trained elements undefined: the parent has to be written next.
         """
-        try:
-            return locate(self.dartes_model(), open_checkpoint(Path(folder)).trainable)
-        except ConfigurationError as error:
-            return error
+        return locate(self.dartes_model(), open_checkpoint(Path(folder)).trainable)
 
+    @told
     def dartes_hold(
         self,
         stretches: Sequence[Sequence[Stretch]],
@@ -69,6 +69,7 @@ class WeightsExtension:
         self.dartes_stretches = tuple(stretches[self.rank])
         self._dartes_settings = (served, placement, threads)
 
+    @told
     def dartes_load(self, folder: str, snapshot: str | None) -> None:
         """Read the master: the base model's in `folder`, or a snapshot's."""
         served, placement, threads = self._dartes_settings
@@ -81,30 +82,40 @@ class WeightsExtension:
         )
         self.dartes_shard.load(source)
 
+    @told
     def dartes_discard(self) -> None:
         """Free the master."""
         self.dartes_shard = None
 
+    @told
     def dartes_write(self, seed: int, sigma: float) -> None:
         """Serve a member or the parent."""
         self._dartes_weights.write(seed, sigma)
+        self._dartes_wait()
 
+    @told
     def dartes_update(self, rows: Sequence[UpdateRow]) -> None:
         """Apply consecutive iterations."""
         self._dartes_weights.update(rows)
+        self._dartes_wait()
 
+    @told
     def dartes_digest(self) -> Parts:
         """D of the master."""
         return self._dartes_weights.digest()
 
+    @told
     def dartes_served_digests(self) -> Digests:
         """D of the rounded master and of what is served."""
-        return Digests(self._dartes_weights.digest_rounded(), self._dartes_weights.digest_served())
+        weights = self._dartes_weights
+        return Digests(weights.digest_rounded(), weights.digest_served(), weights.copies_agree())
 
+    @told
     def dartes_write_snapshot(self, file: str, offsets: Mapping[str, int]) -> None:
         """Write what this rank owns into a snapshot under way."""
         self._dartes_weights.write_values(Path(file), offsets)
 
+    @told
     def dartes_model_digest(self) -> str:
         """Digest of every float tensor of the model as it is served: to tell whether anything changed."""
         return model_digest(self.dartes_model())
@@ -113,6 +124,12 @@ class WeightsExtension:
         """The model of this rank."""
         model: torch.nn.Module = self.model_runner.get_model()
         return model
+
+    def _dartes_wait(self) -> None:
+        """Until the device is done, so that time and faults are counted where they arise."""
+        device = next(self.dartes_model().parameters()).device
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
 
     @property
     def _dartes_weights(self) -> Shard:

@@ -125,6 +125,8 @@ def _load(model: Any, tensors: Iterator[tuple[str, torch.Tensor]]) -> None:
     try:
         with torch.no_grad():
             model.load_weights(tensors)
+    except torch.OutOfMemoryError:
+        raise
     except (RuntimeError, ValueError, KeyError, AttributeError, AssertionError, IndexError) as error:
         raise ConfigurationError(
             f"{type(model).__name__}: vLLM can't load the trained tensors a second time "

@@ -102,6 +102,10 @@ class VllmReplica:
     def served_digests(self) -> tuple[WeightDigest, WeightDigest]:
         """What the ranks' tensors must hold, and what they hold."""
         found = self._call("dartes_served_digests")
+        if not all(one.copies_agree for one in found):
+            raise RuntimeError(
+                "a rank serves other weights than it holds, in tensors that several ranks share"
+            )
         return self._sum([one.rounded for one in found]), self._sum([one.served for one in found])
 
     def write_snapshot(self, path: Path) -> WeightDigest:

@@ -13,7 +13,7 @@ from typing import Any, Final
 import torch
 
 from dartes.checkpoint import Checkpoint
-from dartes.errors import ConfigurationError
+from dartes.errors import ConfigurationError, TransientError
 from dartes.noise import ServedDtype
 from dartes.plan.model_shape import ModelShape, check_tensor_parallel, shape_of_config
 from dartes.plan.placement import Memory, choose_placement
@@ -28,6 +28,9 @@ _DTYPES: Final = {
     ServedDtype.BFLOAT16: "bfloat16",
     ServedDtype.FLOAT16: "float16",
 }
+_PASSING: Final = re.compile(r"Free memory on device|CUDA error|CUDA driver|NCCL")
+"""What a GPU says that others still hold, or that is not well: another start may find it otherwise."""
+
 _BLOCK_SLACK: Final = 4_096
 """Tokens of KV cache above what was asked: every running sequence leaves part of its last block empty."""
 
@@ -145,8 +148,15 @@ def start(folder: Path, served: ServedDtype, threads: int, settings: VllmSetting
     except (torch.OutOfMemoryError, MemoryError) as error:
         raise OutOfMemory(f"{folder}: the memory ran out while vLLM loaded it: {error}") from error
     except (ValueError, RuntimeError, NotImplementedError, AttributeError, KeyError, OSError) as error:
+        if _PASSING.search(str(error)):
+            raise TransientError(f"{folder}: vLLM did not start: {_reason(error)}") from error
         raise ConfigurationError(
             f"{folder}: vLLM {vllm.__version__} does not serve it: {_reason(error)}"
+        ) from error
+    except Exception as error:
+        # Of a rank that did not start, vLLM says no more than this; the rank has said why.
+        raise TransientError(
+            f"{folder}: a process of vLLM did not start ({error}); its reason stands above in this log"
         ) from error
     finally:
         # What vLLM changes for its own processes is not for those that graders are started as.
@@ -220,7 +230,7 @@ def _import_vllm(cpu: bool) -> Any:
     if cpu and not hasattr(torch.ops._C, "init_cpu_memory_env"):
         raise ConfigurationError(
             "spec.workers.engine = VLLM: vLLM's library for CPUs does not load here; install libnuma.so.1 "
-            "(Debian and Ubuntu: apt install libnuma1), or set gpusPerWorker for a build for CUDA"
+            "(Debian and Ubuntu: apt install libnuma1); a build for CUDA needs a GPU that PyTorch sees"
         )
     return vllm
 
