@@ -48,7 +48,8 @@ def environment() -> Iterator[None]:
             patch.setenv(name, value)
         torch._dynamo.config.disable = True
         patch.setattr(torch, "set_num_threads", torch.set_num_threads)
-        patch.setenv("LD_PRELOAD", os.environ.get("LD_PRELOAD", ""))
+        for name in ("LD_PRELOAD", "LD_LIBRARY_PATH"):
+            patch.setenv(name, os.environ.get(name, ""))
         yield
     torch._dynamo.config.disable = disabled
 

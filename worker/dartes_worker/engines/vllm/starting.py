@@ -28,6 +28,9 @@ _DTYPES: Final = {
     ServedDtype.BFLOAT16: "bfloat16",
     ServedDtype.FLOAT16: "float16",
 }
+_LOADER: Final = ("LD_PRELOAD", "LD_LIBRARY_PATH")
+"""What the system's loader reads: libraries that processes started later would load."""
+
 _PASSING: Final = re.compile(r"Free memory on device|CUDA error|CUDA driver|NCCL")
 """What a GPU says that others still hold, or that is not well: another start may find it otherwise."""
 
@@ -142,7 +145,8 @@ def start(folder: Path, served: ServedDtype, threads: int, settings: VllmSetting
         }
     else:
         arguments["gpu_memory_utilization"] = started.memory_utilization
-    preload, set_threads = os.environ.get("LD_PRELOAD"), torch.set_num_threads
+    loader = {name: os.environ.get(name) for name in _LOADER}
+    set_threads = torch.set_num_threads
     try:
         return vllm.LLM(str(folder), **arguments)
     except (torch.OutOfMemoryError, MemoryError) as error:
@@ -161,9 +165,10 @@ def start(folder: Path, served: ServedDtype, threads: int, settings: VllmSetting
     finally:
         # What vLLM changes for its own processes is not for those that graders are started as.
         torch.set_num_threads = set_threads
-        os.environ.pop("LD_PRELOAD", None)
-        if preload is not None:
-            os.environ["LD_PRELOAD"] = preload
+        for name, value in loader.items():
+            os.environ.pop(name, None)
+            if value is not None:
+                os.environ[name] = value
 
 
 def stop(llm: Any) -> None:
