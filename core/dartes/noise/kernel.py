@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from dartes.noise import kernel_compiled
 from dartes.noise.dtypes import ServedDtype
 from dartes.noise.philox import MASK_64
-from dartes.noise.reference import Float32s, Served, UpdateRow
+from dartes.noise.reference import Float32s, Served, UpdateRow, changes_weights
 from dartes.noise.table import normal_table
 
 __all__ = [
@@ -77,7 +77,7 @@ def apply_updates(master: Float32s, tensor_id: int, start: int, rows: Sequence[U
     """
     _check_flat("master", master, np.dtype(np.float32), writes=True)
     _check_address(0, tensor_id, start, master.size)
-    effective = [row for k, row in enumerate(rows) if _changes_weights(k, row)]
+    effective = [row for k, row in enumerate(rows) if changes_weights(k, row)]
     if not effective or not master.size:
         return
     offsets = np.zeros(len(effective) + 1, dtype=np.int64)
@@ -144,17 +144,3 @@ def _check_address(seed: int, tensor_id: int, start: int, count: int) -> None:
             raise ValueError(f"{name} = {value}: must be an unsigned 64-bit integer")
     if start < 0 or start + count > MASK_64:
         raise ValueError(f"start = {start}: flat indices must be at least 0 and below 2**64 - 1")
-
-
-def _changes_weights(position: int, row: UpdateRow) -> bool:
-    seeds, coefficients = row
-    if seeds.dtype != np.uint64 or coefficients.dtype != np.float32:
-        raise ValueError(
-            f"row {position}: seeds are {seeds.dtype} and coefficients {coefficients.dtype}, "
-            "but uint64 and float32 are needed"
-        )
-    if seeds.ndim != 1 or seeds.shape != coefficients.shape:
-        raise ValueError(f"row {position}: {seeds.shape} seeds for {coefficients.shape} coefficients")
-    if not np.isfinite(coefficients).all():
-        raise ValueError(f"row {position}: coefficients must be finite, found {coefficients}")
-    return bool(np.any(coefficients))

@@ -97,6 +97,24 @@ def apply_updates(master: Float32s, tensor_id: int, start: int, rows: Sequence[U
         master += acc
 
 
+def changes_weights(position: int, row: UpdateRow) -> bool:
+    """Whether the row at `position` changes any weight; one whose coefficients are all zero is skipped.
+
+    ValueError for seeds or coefficients that do not fit each other or are not finite.
+    """
+    seeds, coefficients = row
+    if seeds.dtype != np.uint64 or coefficients.dtype != np.float32:
+        raise ValueError(
+            f"row {position}: seeds are {seeds.dtype} and coefficients {coefficients.dtype}, "
+            "but uint64 and float32 are needed"
+        )
+    if seeds.ndim != 1 or seeds.shape != coefficients.shape:
+        raise ValueError(f"row {position}: {seeds.shape} seeds for {coefficients.shape} coefficients")
+    if not np.isfinite(coefficients).all():
+        raise ValueError(f"row {position}: coefficients must be finite, found {coefficients}")
+    return bool(np.any(coefficients))
+
+
 def mix64(tensor_id: int, index: int, bits: int) -> int:
     """The digest's contribution of one element, on Python ints; see `docs/noise.md`, Digest."""
     x = (tensor_id + index * INDEX_STEP + bits * BITS_STEP) & MASK_64

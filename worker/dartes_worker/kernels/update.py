@@ -10,7 +10,7 @@ import numpy as np
 import torch
 import triton.language as tl
 
-from dartes.noise.reference import UpdateRow
+from dartes.noise.reference import UpdateRow, changes_weights
 from dartes_worker.kernels.formats import add
 from dartes_worker.kernels.launching import (
     OPTIONS,
@@ -89,7 +89,7 @@ def packed(rows: Sequence[UpdateRow], device: torch.device) -> PackedRows:
     A member with coefficient 0 adds nothing to the sum, an iteration of such members must not be applied.
     ValueError for rows that do not fit or hold a coefficient that is not finite.
     """
-    effective = [row for k, row in enumerate(rows) if _changes_weights(k, row)]
+    effective = [row for k, row in enumerate(rows) if changes_weights(k, row)]
     kept = [(seeds[values != 0], values[values != 0]) for seeds, values in effective]
     ends = np.zeros(len(kept) + 1, dtype=np.int32)
     np.cumsum([seeds.size for seeds, _ in kept], out=ends[1:])
@@ -120,17 +120,3 @@ def apply_updates(
             **cut.arguments(stretch),
             **OPTIONS,
         )
-
-
-def _changes_weights(position: int, row: UpdateRow) -> bool:
-    seeds, coefficients = row
-    if seeds.dtype != np.uint64 or coefficients.dtype != np.float32:
-        raise ValueError(
-            f"row {position}: seeds are {seeds.dtype} and coefficients {coefficients.dtype}, "
-            "but uint64 and float32 are needed"
-        )
-    if seeds.ndim != 1 or seeds.shape != coefficients.shape:
-        raise ValueError(f"row {position}: {seeds.shape} seeds for {coefficients.shape} coefficients")
-    if not np.isfinite(coefficients).all():
-        raise ValueError(f"row {position}: coefficients must be finite, found {coefficients}")
-    return bool(np.any(coefficients))
