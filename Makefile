@@ -8,6 +8,8 @@ export OMP_NUM_THREADS := 1
 export TOKENIZERS_PARALLELISM := false
 
 PYTHON_BIN := .venv/bin/python
+# Tests of one process each; those of several, and of the cluster, use all cores by themselves.
+IN_PARALLEL := -n logical --maxprocesses 4 --dist worksteal
 SMOLLM2 := runs/models/smollm2-135m-instruct
 
 .PHONY: help
@@ -32,15 +34,21 @@ demo-cluster: setup ## the same in a Kubernetes cluster of its own, which stays 
 
 .PHONY: test
 test: setup ## run every test: unit, integration, and on a real cluster
-	@$(PYTHON_BIN) -m pytest -m "not full"
+	@$(PYTHON_BIN) -m pytest tests/unit tests/hostile $(IN_PARALLEL)
+	@$(PYTHON_BIN) -m pytest tests/integration tests/cluster -m "not full"
 
 .PHONY: test-cluster-full
 test-cluster-full: setup ## run all tests on a real cluster, the slow ones too
 	@$(PYTHON_BIN) -m pytest tests/cluster
 
+.PHONY: chaos
+chaos: setup ## a seeded random schedule of faults over three jobs (300 steps, 40 minutes); CHAOS="--seed 7 --steps 40"
+	@$(PYTHON_BIN) -m testcluster packages
+	@$(PYTHON_BIN) -m tests.chaos $(CHAOS)
+
 .PHONY: test-fast
 test-fast: setup ## run the unit tests that are not marked slow
-	@$(PYTHON_BIN) -m pytest tests/unit -m "not slow"
+	@$(PYTHON_BIN) -m pytest tests/unit -m "not slow" $(IN_PARALLEL)
 
 .PHONY: lint
 lint: setup ## ruff, mypy, import-linter, buf, shellcheck, and drift of generated files

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from . import build, containerd, lifecycle, nodes, packages, volumes
 from .commands import ClusterError, locked, say
+from .extras import EXTRAS
 from .machinery import Machinery
 from .options import Options
 
@@ -94,6 +95,8 @@ def parser() -> argparse.ArgumentParser:
     command = add("set-gpus", do_set_gpus, "let a node advertise fake GPUs")
     command.add_argument("node")
     command.add_argument("count", type=int)
+    command = add("extra", do_extra, "start one in the running cluster; nothing where it runs already")
+    command.add_argument("name", choices=sorted(EXTRAS))
     add("provision", do_provision, "make volumes for claims, for ever (`up` starts this)")
     return top
 
@@ -210,6 +213,13 @@ def do_set_gpus(machinery: Machinery, arguments: argparse.Namespace) -> None:
     """`set-gpus`."""
     lifecycle.running_options(machinery)
     nodes.set_gpus(machinery, arguments.node, arguments.count)
+
+
+def do_extra(machinery: Machinery, arguments: argparse.Namespace) -> None:
+    """`extra`."""
+    with locked(machinery.paths.lock):
+        lifecycle.running_options(machinery)
+        EXTRAS[arguments.name](machinery)
 
 
 def do_provision(machinery: Machinery, _arguments: argparse.Namespace) -> None:

@@ -96,7 +96,8 @@ def start_api_server(machinery: Machinery, options: Options) -> None:
         f"--service-account-signing-key-file={pki}/sa.key",
         f"--service-account-issuer={ISSUER}",
         "--authorization-mode=Node,RBAC",
-        "--enable-admission-plugins=NodeRestriction",
+        # The second as on OpenShift: whoever names an owner that waits for it needs a right on that owner.
+        "--enable-admission-plugins=NodeRestriction,OwnerReferencesPermissionEnforcement",
         f"--kubelet-certificate-authority={pki}/ca.crt",
         f"--kubelet-client-certificate={pki}/kubelet-client.crt",
         f"--kubelet-client-key={pki}/kubelet-client.key",

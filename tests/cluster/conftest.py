@@ -10,10 +10,13 @@ from typing import NoReturn
 
 import pytest
 
+from . import definitions
 from .held import HeldCluster, NotHereError, OwnCluster
 from .keeping import Keeper, NoClusterError
+from .kwok_jobs import Kwok
 from .provider import REQUIRE_VARIABLE, choose, is_required, look_around
 from .release import Release
+from .releases import Releases
 
 HERE = Path(__file__).parent
 KEEPER = pytest.StashKey[Keeper]()
@@ -143,6 +146,44 @@ def release(keeper: Keeper, cluster: HeldCluster, images: Mapping[str, str]) -> 
     yield release
     if not keeper.started:
         release.uninstall()
+
+
+@pytest.fixture(scope="module")
+def alone(cluster: HeldCluster) -> Iterator[None]:
+    """No operator of the whole cluster while a module's tests run their own: two would undo each other."""
+    release = Release(cluster)
+    was_there = release.is_installed()
+    if was_there:
+        release.scale_operator(0)
+    yield
+    if was_there:
+        release.scale_operator(1)
+
+
+@pytest.fixture(scope="session")
+def definition(cluster: HeldCluster) -> None:
+    """The definition of DartESJob, as a release without `crds.create` wants to find it."""
+    definitions.apply(cluster)
+
+
+@pytest.fixture(scope="module")
+def releases(
+    cluster: HeldCluster, images: Mapping[str, str], definition: None, alone: None
+) -> Iterator[Releases]:
+    """Installs releases that look after the namespaces that they are given, and removes them afterwards."""
+    made = Releases(cluster, registry_of(images))
+    yield made
+    made.remove()
+
+
+@pytest.fixture(scope="session")
+def kwok(cluster: HeldCluster) -> Kwok:
+    """Fake nodes, whose pods run at once and are nothing but objects."""
+    try:
+        cluster.start_extra("kwok")
+    except NotHereError as error:
+        no_cluster(str(error))
+    return Kwok(cluster)
 
 
 @pytest.fixture(scope="session")

@@ -61,7 +61,7 @@ class HeldCluster:
     can_hurt_nodes: ClassVar[bool] = False
     """Kubelets may be stopped, processes killed from outside, and resources advertised."""
     can_change_nodes: ClassVar[bool] = False
-    """Nodes may be added and removed."""
+    """Nodes may be added and removed, and extras started."""
     storage_classes: ClassVar[frozenset[str]] = frozenset()
     """Which of `standard`, `portable` and `small` there are."""
 
@@ -165,6 +165,10 @@ class HeldCluster:
         body = {"status": {"capacity": resources, "allocatable": resources}}
         self.request("PATCH", f"/api/v1/nodes/{node}/status", body)
 
+    def start_extra(self, name: str) -> None:
+        """Start an extra of `testcluster.extras` in the cluster; nothing where it runs already."""
+        raise NotHereError("start_extra", name)
+
     def signal_container(
         self, pod: Document, container: str, number: signal.Signals = signal.SIGKILL
     ) -> None:
@@ -214,6 +218,10 @@ class OwnCluster(HeldCluster):
 
     def start_kubelet(self, node: str) -> None:
         own("start-kubelet", node)
+
+    def start_extra(self, name: str) -> None:
+        own("build", name, seconds=3600.0)
+        own("extra", name)
 
     def container_pid(self, pod: Document, container: str) -> int | None:
         """The host's pid of a container's first process, by the pod as last read; None where it ended."""

@@ -11,25 +11,30 @@ from pathlib import Path
 from typing import Any
 
 from .held import HeldCluster
-from .jobs import Api, until
+from .jobs import Api, is_live, until
 
 CHART = Path(__file__).resolve().parents[2] / "charts" / "dartes"
 NAME = "dartes"
 NAMESPACE = "dartes-system"
-OPERATOR = "deployment/dartes"
 INSTALL_SECONDS = 120.0
 
 
 class Release:
-    """An installed chart."""
+    """An installed chart: by default the one of the whole cluster, under the name that the docs use."""
 
-    def __init__(self, cluster: HeldCluster) -> None:
+    def __init__(
+        self, cluster: HeldCluster, name: str = NAME, namespace: str = NAMESPACE, chart: Path = CHART
+    ) -> None:
         self.cluster = cluster
+        self.name = name
+        self.namespace = namespace
+        self.chart = chart
 
     def install(self, *options: str) -> None:
-        """Install the chart as a new user would and wait until the operator is ready."""
+        """Install or upgrade the chart as a new user would and wait until the operator is ready."""
         self.cluster.helm(
-            "upgrade", "--install", NAME, str(CHART), "--namespace", NAMESPACE, "--create-namespace",
+            "upgrade", "--install", self.name, str(self.chart),
+            "--namespace", self.namespace, "--create-namespace",
             # The definition may be of another test and of no release.
             "--take-ownership", "--force-conflicts",
             "--set", "image.registry=", *options, "--wait", "--timeout", f"{INSTALL_SECONDS:.0f}s",
@@ -38,7 +43,28 @@ class Release:
 
     def uninstall(self) -> None:
         """Remove the release; jobs and CRD stay."""
-        self.cluster.helm("uninstall", NAME, "--namespace", NAMESPACE, "--wait")
+        self.cluster.helm("uninstall", self.name, "--namespace", self.namespace, "--wait")
+
+    def is_installed(self) -> bool:
+        """Whether there is a release of this name in its namespace."""
+        said = self.cluster.helm("list", "--namespace", self.namespace, "--output", "json")
+        return any(each["name"] == self.name for each in json.loads(said))
+
+    @property
+    def operator(self) -> str:
+        """The operator's Deployment, as kubectl takes it."""
+        return f"deployment/{self.name if 'dartes' in self.name else f'{self.name}-dartes'}"
+
+    def operator_pod(self) -> dict[str, Any]:
+        """The operator's pod that lives; AssertionError where there isn't exactly one."""
+        pods = [pod for pod in self.api.pods(self.namespace, self.selector) if is_live(pod)]
+        assert len(pods) == 1, f"{len(pods)} operator pods in {self.namespace}"
+        return pods[0]
+
+    @property
+    def selector(self) -> str:
+        """The labels of the operator's pod."""
+        return f"app.kubernetes.io/component=operator,app.kubernetes.io/instance={self.name}"
 
     @cached_property
     def api(self) -> Api:
@@ -56,16 +82,15 @@ class Release:
 
     def scale_operator(self, replicas: int) -> None:
         """Take the operator away, or bring it back; waits until that is so."""
-        self.kubectl("scale", OPERATOR, f"--replicas={replicas}", "-n", NAMESPACE)
-        selector = "app.kubernetes.io/component=operator"
+        self.kubectl("scale", self.operator, f"--replicas={replicas}", "-n", self.namespace)
         if replicas:
-            self.kubectl("rollout", "status", OPERATOR, "-n", NAMESPACE, "--timeout=60s")
+            self.kubectl("rollout", "status", self.operator, "-n", self.namespace, "--timeout=60s")
         else:
-            until(lambda: not self.api.pods(NAMESPACE, selector), "the operator is gone", 60)
+            until(lambda: not self.api.pods(self.namespace, self.selector), "the operator is gone", 60)
 
     def operator_log(self) -> str:
         """What the operator has logged."""
-        return self.kubectl("logs", OPERATOR, "-n", NAMESPACE, "--tail=-1")
+        return self.kubectl("logs", self.operator, "-n", self.namespace, "--tail=-1")
 
     def kill_container(self, pod: Mapping[str, Any], container: str) -> None:
         """SIGKILL to a container's first process, from outside."""
