@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dartes.durable import sync_folder
+from dartes.errors import RESTORED
 from dartes.journal import JournalError, JournalHeader, JournalRow, read_good_prefix, row_hash
 from dartes.state import DamagedStoreError, NoStateError, RunFolder, RunReader
 from dartes_coordinator.full_disk import full_disk_named
@@ -143,10 +144,16 @@ def set_aside(
         partial.replace(folder.store)
         sync_folder(folder.path)
     return Restored(
-        message=f"{'; '.join(tried)}. The backup {backup.name} is used instead: "
+        message=f"{'; '.join(tried)}. The backup {backup.name} {RESTORED}: "
         f"{iteration} iterations are kept, later ones are computed again",
         iteration=iteration,
     )
+
+
+def remove_backups(folder: RunFolder) -> None:
+    """Delete all backups: the run has been set aside as a whole."""
+    for backup in _backups(folder):
+        backup.unlink()
 
 
 def _has_past(folder: RunFolder) -> bool:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from dartes.errors import TransientError
+from dartes.errors import DISK_FULL, TransientError
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 """No room on the disk, in the quota, or under the process's own limit of file sizes."""
@@ -21,7 +21,7 @@ class StoreFullError(UnwritableError):
 
 def full_message(folder: Path, reason: object) -> str:
     """What people are told about a full disk."""
-    return f"{folder}: the disk is full ({reason}); free some space, everything committed is kept"
+    return f"{folder}: {DISK_FULL} ({reason}); free some space, everything committed is kept"
 
 
 @contextmanager

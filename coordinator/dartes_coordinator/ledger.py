@@ -26,8 +26,8 @@ from dartes_coordinator.store import Attestation, Event, MetaValues, Store
 log = logging.getLogger(__name__)
 
 
-NOTED = ("DataWarning", "MixedEngines", "RewardChanged")
-"""Events that change what a run's figures mean; the others tell how it went on."""
+NOTED = ("DataWarning", "MixedEngines", "Restored", "RewardChanged")
+"""Events that change what a run's figures mean, or cost some of it; the others tell how it went on."""
 
 MOST_NOTES = 32
 

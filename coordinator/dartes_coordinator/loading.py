@@ -65,8 +65,10 @@ def check_deeply(folder: RunFolder, plan: RunPlan, path: Path) -> int:
         raise DamagedStoreError(f"{path.name}: is empty") from error
 
 
-def require_same_run(folder: RunFolder, plan: RunPlan) -> None:
+def require_same_run(folder: RunFolder, plan: RunPlan, upto: int | None = None) -> None:
     """Compare a job with what was recorded of the run that the folder's store holds, if any.
+
+    `upto` is the number of iterations that are to stay; all if None.
 
     Raises
     ------
@@ -81,7 +83,7 @@ def require_same_run(folder: RunFolder, plan: RunPlan) -> None:
         problems = [
             *_changed_fields(reader, plan),
             *_changed_data(reader, plan),
-            *_shorter(reader, plan),
+            *_shorter(reader, plan, upto),
         ]
     if problems:
         raise ConfigurationError(
@@ -116,11 +118,11 @@ def _recorded_digests(reader: RunReader) -> dict[str, str]:
     return recorded
 
 
-def _shorter(reader: RunReader, plan: RunPlan) -> list[str]:
+def _shorter(reader: RunReader, plan: RunPlan, upto: int | None) -> list[str]:
     """Only the length of a run without stages may change; that of stages is a field that decides."""
     if len(plan.settings.stages) > 1:
         return []
-    done, epoch = reader.iteration_count(), reader.last_epoch()
+    done, epoch = reader.iteration_count() if upto is None else upto, reader.last_epoch(upto)
     (stage,), problems = plan.settings.stages, []
     if stage.iterations is not None and stage.iterations < done:
         problems.append(f"es.iterations is {stage.iterations}, but {done} iterations are done")

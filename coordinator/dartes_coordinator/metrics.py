@@ -36,6 +36,7 @@ class Metrics(Observer):
         self._incarnation = gauge("incarnation", "Incarnation of this coordinator")
         self._epoch = gauge("epoch", "Epoch of the data")
         self._paused = gauge("paused", "1 while nothing can be written, else 0")
+        self._held_up = gauge("held_up", "1 while no lease is answered for want of something outside, else 0")
         self._pending = gauge("leases_pending", "Leases of the present iteration that are not answered yet")
         self._workers = gauge("workers", "Connected workers by state: evaluating, waiting, behind", "state")
         self._seconds = Histogram(
@@ -83,6 +84,7 @@ class Metrics(Observer):
         self._incarnation.set(run.ledger.incarnation)
         self._epoch.set(run.progress.state.epoch)
         self._paused.set(run.paused is not None)
+        self._held_up.set(run.workers.hindrance() is not None)
         self._pending.set(len(leases.tasks) - leases.done_count)
         states = {"evaluating": 0, "waiting": 0, "behind": 0}
         busy = leases.all_holders()

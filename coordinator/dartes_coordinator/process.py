@@ -15,6 +15,7 @@ from dartes.state import RunFolder, takeover
 from dartes_coordinator.completion import completion
 from dartes_coordinator.full_disk import full_disk_named
 from dartes_coordinator.observer import Observer
+from dartes_coordinator.rewinding import Rewind
 from dartes_coordinator.server import serve
 from dartes_coordinator.start import open_run
 
@@ -30,6 +31,7 @@ def run(
     tls_folder: Path,
     http: str | None,
     fields: LogFields,
+    rewind: Rewind | None = None,
 ) -> int:
     """Serve the run of a folder; returns the exit code. A finished run's result is left as last words.
 
@@ -39,6 +41,8 @@ def run(
         What the folder is taken over for; None where somebody else has seen to that.
     listen, http
         `HOST:PORT` for workers, and for probes and metrics; None for none of these.
+    rewind
+        Asks that the run goes on from an older iteration.
 
     Raises
     ------
@@ -50,7 +54,7 @@ def run(
     with full_disk_named(folder.path):
         job = load_job(folder.job) if job_file is None else _taken_over(folder, job_file)
         credentials = tls.load(tls_folder)
-        coordinator = open_run(folder, job)
+        coordinator = open_run(folder, job, rewind=rewind)
         if coordinator is None:
             log.info("the run is done; nothing is left to do")
             code: int = ExitCode.DONE

@@ -19,10 +19,11 @@ from dartes.tasks.rules import grading_rules
 from dartes_coordinator.backups import restore_if_damaged, set_aside
 from dartes_coordinator.coordinator import Coordinator
 from dartes_coordinator.faults import FaultPlan
-from dartes_coordinator.loading import check_deeply, load_run, require_same_run
+from dartes_coordinator.loading import Loaded, check_deeply, load_run, require_same_run
 from dartes_coordinator.outputs import Outputs
 from dartes_coordinator.plan import EvaluationSetPlan, RunPlan
 from dartes_coordinator.progress import Progress
+from dartes_coordinator.rewinding import Rewind, due_in, go_back
 from dartes_coordinator.store import Store
 
 log = logging.getLogger(__name__)
@@ -62,20 +63,27 @@ def plan_of(name: str, spec: JobSpec, base_dir: Path) -> RunPlan:
 
 
 def open_run(
-    folder: RunFolder, job: LoadedJob, clock: Callable[[], float] = time.monotonic
+    folder: RunFolder,
+    job: LoadedJob,
+    clock: Callable[[], float] = time.monotonic,
+    rewind: Rewind | None = None,
 ) -> Coordinator | None:
     """Open the run in a folder; None where it is finished and nothing is left to do.
+
+    `rewind` asks that it goes on from an older iteration.
 
     Raises
     ------
     ConfigurationError
-        The folder holds another job's run, or the job now ends before what is done.
+        The folder holds another job's run, the job now ends before what is done, or the run hasn't got as far
+        as `rewind` says.
     DamagedStoreError
         The store is damaged and no backup is good.
     UnwritableError
         The disk is full.
     """
-    return open_plan(folder, plan_of(job.job.metadata.name, job.job.spec, job.base_dir), clock)
+    plan = plan_of(job.job.metadata.name, job.job.spec, job.base_dir)
+    return open_plan(folder, plan, clock, rewind=rewind)
 
 
 def open_plan(
@@ -83,6 +91,7 @@ def open_plan(
     plan: RunPlan,
     clock: Callable[[], float],
     faults: Callable[[int], FaultPlan] = FaultPlan.from_environment,
+    rewind: Rewind | None = None,
 ) -> Coordinator | None:
     """As `open_run`, with the job resolved; `faults` gives the fault plan of an incarnation."""
 
@@ -90,17 +99,11 @@ def open_plan(
         return check_deeply(folder, plan, path)
 
     restored = restore_if_damaged(folder, check)
-    if folder.store.exists():
-        require_same_run(folder, plan)
-    # From here on an older coordinator can't commit any more, so what is loaded now stays the newest.
-    store = Store.open(folder.store)
     try:
-        loaded = load_run(folder, plan)
+        store, loaded = _begin(folder, plan, rewind)
     except DamagedStoreError as error:
-        store.close()
         restored = set_aside(folder, f"{folder.store.name}: {error}", check)
-        store = Store.open(folder.store)
-        loaded = load_run(folder, plan)
+        store, loaded = _begin(folder, plan, rewind)
     outputs = Outputs(folder)
     if loaded.progress.header is not None:
         outputs.rewrite(loaded.progress.header, loaded.rows, loaded.metrics)
@@ -114,6 +117,22 @@ def open_plan(
     if restored is not None:
         coordinator.run.ledger.event("Restored", restored.message)
     return coordinator
+
+
+def _begin(folder: RunFolder, plan: RunPlan, rewind: Rewind | None) -> tuple[Store, Loaded]:
+    """The store as this incarnation's, and what is in it once the run has gone back where that is due."""
+    due = due_in(folder, rewind)
+    if folder.store.exists():
+        require_same_run(folder, plan, None if due is None else due.iteration)
+    # From here on an older coordinator can't commit any more, so what is loaded now stays the newest.
+    store = Store.open(folder.store)
+    try:
+        if due is not None:
+            go_back(folder, store, due, plan.keep)
+        return store, load_run(folder, plan)
+    except BaseException:
+        store.close()
+        raise
 
 
 def _evaluation_plan(spec: JobSpec, one: EvaluationSet, size: int) -> EvaluationSetPlan:

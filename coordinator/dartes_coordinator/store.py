@@ -175,6 +175,24 @@ class Store:
             )
             connection.executemany("DELETE FROM snapshots WHERE iteration = ?", [(k,) for k in forget])
 
+    def forget_from(self, iteration: int, meta: MetaValues, event: Event) -> None:
+        """Forget iteration `iteration`, counted from 0, and all that came of it; the run is no longer done.
+
+        Evaluations of the weights that stay are forgotten too: those that are due come with the next
+        iteration, as they did the first time.
+        """
+        with self.transaction() as connection:
+            for table in ("iterations", "evaluations", "completions"):
+                connection.execute(f"DELETE FROM {table} WHERE iteration >= ?", (iteration,))
+            for table in ("attestations", "snapshots"):
+                connection.execute(f"DELETE FROM {table} WHERE iteration > ?", (iteration,))
+            connection.execute("DELETE FROM meta WHERE key IN ('finished_at', 'weight_digest')")
+            connection.execute(
+                "INSERT INTO events (time, reason, text) VALUES (?, ?, ?)",
+                (event.time, event.reason, event.text),
+            )
+            _put(connection, {"status": "running", **meta})
+
     def copy_to(self, path: Path) -> None:
         """Write a consistent copy of the store to a new file."""
         target = sqlite3.connect(path)

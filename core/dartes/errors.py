@@ -4,6 +4,13 @@ Anything else that escapes a process is a bug and exits 1 with a traceback.
 """
 
 from enum import IntEnum
+from typing import Final
+
+DISK_FULL: Final = "the disk is full"
+"""The words by which everybody knows that a process ended, or waits, for want of room on its volume."""
+
+RESTORED: Final = "is used instead"
+"""The same of a run that lost its newest state, and goes on from a backup."""
 
 
 class ExitCode(IntEnum):

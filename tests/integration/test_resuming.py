@@ -2,6 +2,7 @@
 
 import os
 import signal
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,7 +10,7 @@ from dartes.errors import ExitCode
 from dartes.state import RunFolder, RunReader
 
 from .conftest import GROUPS
-from .harness import EngineHook, Run, held_run, run_to_end
+from .harness import DARTES, EngineHook, Run, held_run, run_to_end
 from .outcome import Identity, identity, summary_of
 from .variants import Stage
 
@@ -65,7 +66,7 @@ def test_a_truncated_store_falls_back_to_the_backup_and_says_what_was_lost(
         file.truncate(store.stat().st_size // 2)
     options = ("--workers", "1", "--export", str(tmp_path / "model"))
     output = run_to_end(job(), half_done, *options, engine=EngineHook.HASHING)
-    assert "The backup state-00000010.sqlite is used instead: 10 iterations are kept" in output
+    assert output.count("The backup state-00000010.sqlite is used instead: 10 iterations are kept") == 1
     assert identity(half_done) == reference
     assert any(RunFolder(half_done).damaged.iterdir()), "the damaged store is kept for a post-mortem"
     assert (tmp_path / "model" / "config.json").is_file()
@@ -87,3 +88,31 @@ def test_a_damaged_snapshot_is_passed_over_for_an_older_one(
     assert "trying an older one or the base model" in logs
     assert f"starting from the snapshot of iteration {int(older.stem.removeprefix('iteration-'))}" in logs
     assert identity(half_done) == reference
+
+
+def test_a_run_that_goes_back_comes_to_the_same_end_and_keeps_what_it_was(
+    half_done: Path, job: JobWriter, reference: Identity
+) -> None:
+    folder = RunFolder(half_done)
+    kill_once = {"DARTES_FAULT": "after-commit:3@2"}
+    options = ("--workers", "1", "--from-iteration", "7")
+    output = run_to_end(job(), half_done, *options, engine=EngineHook.HASHING, environment=kill_once)
+    assert "goes back to iteration 7; leave --from-iteration out to resume it later" in output
+    assert output.count("5 later iterations are forgotten") == 1, (
+        "the coordinator that follows does not go back"
+    )
+    assert "was killed by SIGKILL" in output
+    assert identity(half_done) == reference
+    verified = subprocess.run(
+        [*DARTES, "verify", str(half_done)], capture_output=True, text=True, check=False
+    )
+    assert verified.returncode == 0, verified.stdout + verified.stderr
+    (kept,) = folder.rewound.iterdir()
+    with RunReader.open(folder, kept) as reader:
+        assert reader.iteration_count() == 12
+
+
+def test_a_run_cannot_go_back_to_what_it_has_not_reached(half_done: Path, job: JobWriter) -> None:
+    with Run(job(), half_done, "--from-iteration", "13") as run:
+        output = run.must_end_with(ExitCode.CONFIGURATION)
+    assert "can't go on from iteration 13: 12 iterations are committed; name one from 0 to 12" in output

@@ -14,6 +14,7 @@ from dartes.cli.arguments_parts import (
     add_dtype,
     add_folder,
     add_iteration,
+    not_negative,
     port,
     positive,
     several,
@@ -59,6 +60,12 @@ def command_line() -> argparse.ArgumentParser:
     )
     run.add_argument(
         "--port", type=port, default=0, metavar="N", help="port of the coordinator (default: a free one)"
+    )
+    run.add_argument(
+        "--from-iteration",
+        type=not_negative,
+        metavar="K",
+        help="go back to the state after K iterations first; what came later is set aside in the folder",
     )
     run.add_argument("--export", type=Path, metavar="MODEL_DIR", help="write the model here at the end")
     run.set_defaults(

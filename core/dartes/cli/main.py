@@ -55,7 +55,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(options: argparse.Namespace) -> int:
     from dartes.cli.run import run
 
-    run(options.job, options.workdir, options.workers, options.port, options.export)
+    run(
+        options.job,
+        options.workdir,
+        options.workers,
+        options.port,
+        options.export,
+        options.from_iteration,
+    )
     return ExitCode.DONE
 
 

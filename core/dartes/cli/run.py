@@ -14,8 +14,15 @@ from dartes.spec import load_job
 from dartes.state import DamagedStoreError, NoStateError, RunFolder, RunReader
 
 
-def run(job_file: Path, workdir: Path | None, workers: int | None, port: int, export: Path | None) -> None:
-    """Run or resume a job; prints progress and results.
+def run(
+    job_file: Path,
+    workdir: Path | None,
+    workers: int | None,
+    port: int,
+    export: Path | None,
+    from_iteration: int | None = None,
+) -> None:
+    """Run or resume a job, `from_iteration` from an older state; prints progress and results.
 
     Raises
     ------
@@ -30,8 +37,14 @@ def run(job_file: Path, workdir: Path | None, workers: int | None, port: int, ex
     count = job.job.spec.workers.replicas if workers is None else workers
     with _signals_interrupt(), locked(folder):
         if export is not None:
-            require_free(export, _last_row_hash(folder))
+            # A run that goes back comes to another end than the one whose model may be there.
+            require_free(export, _last_row_hash(folder) if from_iteration is None else None)
         notes += take_over(folder, job)
+        if from_iteration is not None:
+            notes.append(
+                f"the run goes back to iteration {from_iteration}; "
+                "leave --from-iteration out to resume it later"
+            )
         with progress_for_terminal() as progress:
             for note in notes:
                 progress.say(f"note: {note}")
@@ -39,7 +52,7 @@ def run(job_file: Path, workdir: Path | None, workers: int | None, port: int, ex
                 f"{job.job.metadata.name}: 1 coordinator + {count} worker{'s' if count > 1 else ''}, "
                 f"folder {folder.path}"
             )
-            LocalRun(folder, job.job.spec, count, port, progress).run()
+            LocalRun(folder, job.job.spec, count, port, progress, from_iteration).run()
         results(folder, export)
 
 

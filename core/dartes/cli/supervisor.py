@@ -1,6 +1,7 @@
 """A local run: one coordinator and N workers as processes, restarted like pods, shown as progress."""
 
 import os
+import secrets
 import time
 from pathlib import Path
 
@@ -25,8 +26,22 @@ END_SECONDS = 5.0
 class LocalRun:
     """The processes of one run folder."""
 
-    def __init__(self, folder: RunFolder, spec: JobSpec, workers: int, port: int, progress: Progress) -> None:
+    def __init__(
+        self,
+        folder: RunFolder,
+        spec: JobSpec,
+        workers: int,
+        port: int,
+        progress: Progress,
+        from_iteration: int | None = None,
+    ) -> None:
         self._folder = folder
+        # Named anew by each command, and so carried out once by however many coordinators it starts.
+        self._rewind = (
+            ()
+            if from_iteration is None
+            else ("--rewind-to", str(from_iteration), "--rewind-key", secrets.token_hex(8))
+        )
         self._progress = progress
         self._port = port
         self._policy = RestartPolicy(
@@ -51,6 +66,8 @@ class LocalRun:
         }
         self._workers: dict[str, Child] = {}
         self._restart_at: dict[str, float] = {}
+        self._told: set[str] = set()
+        """What a coordinator said before it could be asked; its notes say it again."""
         self._coordinator: Child | None = None
         self._control: ControlClient | None = None
         self._credentials = tls.issue()
@@ -93,7 +110,7 @@ class LocalRun:
         """Start it and wait until it listens; False where the run is already done."""
         self._folder.endpoint.unlink(missing_ok=True)
         arguments = ["--run-dir", str(self._folder.path), "--listen", f"127.0.0.1:{self._port}"]
-        arguments += ["--tls", str(self._folder.tls / tls.Role.COORDINATOR.value)]
+        arguments += ["--tls", str(self._folder.tls / tls.Role.COORDINATOR.value), *self._rewind]
         self._coordinator = Child(
             "coordinator",
             "dartes_coordinator",
@@ -119,6 +136,7 @@ class LocalRun:
             self._control = ControlClient(address, self._credentials[tls.Role.CONTROL])
         for warning in self._coordinator.warnings():
             self._progress.say(f"coordinator: {warning}")  # for instance what a damaged store has cost
+            self._told.add(warning.partition(": ")[2])
         return True
 
     def _start_worker(self, name: str) -> None:
@@ -133,6 +151,9 @@ class LocalRun:
         status = self._control.status() if self._control is not None else None
         if status is not None:
             self._policy.progressed(status.iteration)
+            notes = [note for note in status.notes if note not in self._told]
+            del status.notes[:]
+            status.notes.extend(notes)
             self._progress.update(status)
 
     def _check_coordinator(self) -> bool:

@@ -66,7 +66,13 @@ class ResumeSource(SpecModel):
     )
     claim_name: Annotated[SecretName | None, about("Claim that holds the state to start from.")] = None
     iteration: Annotated[
-        Integer | None, about("Iteration to start from; the last one if not set.", ge=0, le=1_000_000)
+        Integer | None,
+        about(
+            "How many iterations of that run to keep: when this job first starts it goes back to the state "
+            "after so many, and sets aside on the volume what came later. The last one if not set.",
+            ge=0,
+            le=1_000_000,
+        ),
     ] = None
 
     def rules(self) -> Iterator[Refusal]:

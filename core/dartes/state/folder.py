@@ -36,6 +36,11 @@ class RunFolder:
         return self.path / "damaged"
 
     @property
+    def rewound(self) -> Path:
+        """Stores as they were before their run went back to an older iteration."""
+        return self.path / "rewound"
+
+    @property
     def journal(self) -> Path:
         """The portable journal: with the base model, it is the fine-tuned model."""
         return self.path / "journal.dartes"

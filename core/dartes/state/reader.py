@@ -121,9 +121,12 @@ class RunReader:
         found = self._query("SELECT row_hash FROM iterations ORDER BY iteration DESC LIMIT 1")
         return bytes(found[0][0]) if found else None
 
-    def last_epoch(self) -> int | None:
-        """Data epoch of the newest iteration, or None before the first commit."""
-        found = self._query("SELECT epoch FROM iterations ORDER BY iteration DESC LIMIT 1")
+    def last_epoch(self, stop: int | None = None) -> int | None:
+        """Data epoch of the newest iteration (before `stop`), or None where there is none."""
+        end = 2**62 if stop is None else stop
+        found = self._query(
+            "SELECT epoch FROM iterations WHERE iteration < ? ORDER BY iteration DESC LIMIT 1", (end,)
+        )
         return int(found[0][0]) if found else None
 
     def iterations(self, start: int = 0, stop: int | None = None) -> Iterator[StoredIteration]:

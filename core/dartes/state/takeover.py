@@ -9,7 +9,7 @@ import os
 from pathlib import Path
 
 from dartes.durable import sync_folder
-from dartes.errors import ConfigurationError, TransientError
+from dartes.errors import DISK_FULL, ConfigurationError, TransientError
 from dartes.spec.algorithm import compare_for_resume
 from dartes.spec.dump import dump_job
 from dartes.spec.load import LoadedJob, load_job
@@ -86,7 +86,7 @@ def unusable(folder: RunFolder, error: OSError) -> ConfigurationError | Transien
 
 def full(folder: RunFolder) -> TransientError:
     """A full disk, before the run has begun."""
-    return TransientError(f"{folder.path}: the disk is full; free some space and run again")
+    return TransientError(f"{folder.path}: {DISK_FULL}; free some space and run again")
 
 
 def _partial(folder: RunFolder) -> Path:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dartes.errors import ExitCode
+from dartes.errors import RESTORED, ExitCode
 from dartes.state import DamagedStoreError, RunFolder, RunReader
 from dartes_coordinator import backups
 from dartes_coordinator.backups import check_store, make_backup, restore_if_damaged
@@ -183,6 +183,8 @@ def test_bits_that_do_not_lead_to_what_is_stored_make_the_run_fall_back_when_it_
     coordinator = open_plan(folder, RUN, Clock())
     assert coordinator is not None
     assert coordinator.run.progress.iteration == 3
+    (note,) = coordinator.status().notes
+    assert RESTORED in note, "the operator and whoever follows the run are told"
     coordinator.run.ledger.flush()
     with RunReader.open(folder) as reader:
         (event,) = [text for _, reason, text in reader.events() if reason == "Restored"]
