@@ -4,7 +4,7 @@ Knows verbs, paths and status codes; nothing of jobs. Every answer is a plain ma
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +21,10 @@ from dartes_operator.plan.types import Manifest
 
 FIELD_MANAGER = "dartes-operator"
 CONNECTIONS = 24
+WEBHOOK_FAILED = "failed calling webhook"
+"""In the API server's words where an admission webhook is to judge an object and doesn't answer."""
+# Objects of a listing that are held as they come.
+PAGE = 100
 _TIMEOUT = aiohttp.ClientTimeout(total=20, sock_connect=5)
 _JSON = "application/json"
 _MERGE = "application/merge-patch+json"
@@ -40,11 +44,15 @@ class ApiRefusalError(DartesError):
 
 
 class ApiUnavailableError(TransientError):
-    """No answer, a 5xx, or 429: worth another try, at the earliest after `retry_after` seconds."""
+    """No answer, a 5xx, or 429: worth another try, at the earliest after `retry_after` seconds.
 
-    def __init__(self, message: str, retry_after: float = 0.0) -> None:
+    `names_time` where the server itself has said when: it is busy, not away.
+    """
+
+    def __init__(self, message: str, retry_after: float = 0.0, *, names_time: bool = False) -> None:
         super().__init__(message)
         self.retry_after = retry_after
+        self.names_time = names_time
 
 
 @dataclass(frozen=True)
@@ -107,10 +115,15 @@ class Api:
                 return None
             raise
 
-    async def list_all(self, kind: str, namespace: str | None, selector: str) -> Listing:
-        """All objects of a kind, in pages."""
+    async def list_all(
+        self, kind: str, namespace: str | None, selector: str, keep: Callable[[Manifest], Manifest]
+    ) -> Listing:
+        """All objects of a kind, in pages; `keep` says what of each object is kept.
+
+        It is asked page by page: a thousand pods as they come are most of the memory that the process has.
+        """
         items: list[Manifest] = []
-        query: list[tuple[str, str]] = [("limit", "500")]
+        query: list[tuple[str, str]] = [("limit", str(PAGE))]
         if selector:
             query.append(("labelSelector", selector))
         following = ""
@@ -120,7 +133,8 @@ class Api:
             )
             # Items of a list carry neither kind nor version.
             items += [
-                {"apiVersion": page["apiVersion"], "kind": kind, **item} for item in page.get("items") or ()
+                keep({"apiVersion": page["apiVersion"], "kind": kind, **item})
+                for item in page.get("items") or ()
             ]
             following = page["metadata"].get("continue") or ""
             if not following:
@@ -184,7 +198,7 @@ class Api:
             answer = await self._client.call_api(method, url, headers, sent, _request_timeout=_TIMEOUT)
             code = str(answer.status)
             content = await answer.read()
-            retry_after = answer.getheader("Retry-After") or "1"
+            retry_after = answer.getheader("Retry-After") or ""
         except (TimeoutError, aiohttp.ClientError, OSError) as error:
             raise ApiUnavailableError(
                 f"{verb} {where}: no answer ({type(error).__name__}: {error})"
@@ -195,9 +209,14 @@ class Api:
         parsed = _parse(content)
         if 200 <= status < 300:
             return parsed
+        if verb == "POST" and WEBHOOK_FAILED in str(parsed.get("message")):
+            # Not the API server's own trouble: it may last, and whoever waits is to know for what.
+            raise ApiRefusalError(status, parsed)
         if status == 429 or status >= 500:
-            wait = float(retry_after) if retry_after.isdigit() else 1.0
-            raise ApiUnavailableError(f"{verb} {where}: {status} {parsed.get('message', '')}", wait)
+            named = retry_after.isdigit()
+            wait = float(retry_after) if named else 1.0
+            message = f"{verb} {where}: {status} {parsed.get('message', '')}"
+            raise ApiUnavailableError(message, wait, names_time=named)
         if status == 401:
             raise ApiUnavailableError(f"{verb} {where}: 401, the token is not accepted", 1.0)
         raise ApiRefusalError(status, parsed)

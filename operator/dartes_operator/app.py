@@ -6,6 +6,8 @@ One process, one event loop: kopf watches, a few hands pass over jobs, one task 
 import asyncio
 import logging
 import random
+import signal
+import threading
 import time
 from collections.abc import Coroutine
 from datetime import UTC, datetime
@@ -20,7 +22,7 @@ from dartes_operator.executor import Executor
 from dartes_operator.handlers import kopf_settings, registry
 from dartes_operator.http import Pages
 from dartes_operator.kinds import Key
-from dartes_operator.listing import PERIOD_SECONDS, Listings
+from dartes_operator.listing import PERIOD_SECONDS, Listings, WatchEndedError
 from dartes_operator.metrics import Metrics
 from dartes_operator.progress import ProgressPoller
 from dartes_operator.queue import WorkQueue
@@ -34,6 +36,8 @@ HANDS = 8
 # Listings come every five minutes; two missed ones and the process is not well.
 OLD_LISTING_SECONDS = 2.5 * PERIOD_SECONDS
 LONG_PASS_SECONDS = 300.0
+# How long the parts may take to end.
+END_SECONDS = 1.0
 
 
 def utc_now() -> datetime:
@@ -42,7 +46,10 @@ def utc_now() -> datetime:
 
 
 async def run(settings: Settings) -> None:
-    """Run until SIGTERM; raises what ended a part that must not end."""
+    """Run until SIGTERM; raises what ended a part that must not end, WatchEndedError for the watches.
+
+    After a WatchEndedError kopf's tasks may still be there, and some end with the process alone.
+    """
     access = await load_access()
     metrics, cache = Metrics(), Cache()
     queue = WorkQueue(time.monotonic, random.random)
@@ -90,35 +97,75 @@ async def run(settings: Settings) -> None:
         async def login(**_: Any) -> kopf.ConnectionInfo:
             return await connection_info(access)
 
+        stopping, ended = asyncio.Event(), asyncio.Event()
+
+        async def note_end(**_: Any) -> None:
+            ended.set()
+
+        handlers = registry(login, cache, listings, queue)
+        kopf.on.cleanup(registry=handlers, id="note-end")(note_end)
         await _run_all(
             [
                 listings.compare_forever(),
                 poller.run(),
                 *(reconciler.work_forever() for _ in range(HANDS)),
+                _fail_with_kopf(ended, stopping),
             ],
             kopf.operator(
-                registry=registry(login, cache, listings, queue),
+                registry=handlers,
                 settings=kopf_settings(),
                 standalone=True,
                 clusterwide=not settings.namespaces,
                 namespaces=settings.namespaces,
+                stop_flag=stopping,
             ),
+            stopping,
         )
     finally:
         await pages.stop()
         await api.close()
 
 
-async def _run_all(parts: list[Coroutine[Any, Any, None]], watcher: Coroutine[Any, Any, None]) -> None:
-    """Run the parts beside the watcher, which takes the signals and ends with them."""
+async def _fail_with_kopf(ended: asyncio.Event, stopping: asyncio.Event) -> None:
+    """Raise WatchEndedError where kopf stops without having been told to.
+
+    It goes on from cut connections and most refusals, but gives up on a watch that is told of an error of the
+    server, refused as gone or unauthorized, or cut off within a line. It then waits for watches that never
+    end, and after a quarter of a minute kills the process.
+    """
+    await ended.wait()
+    if not stopping.is_set():
+        raise WatchEndedError("watching has ended; the lines before say why")
+    # kopf stops in its own time.
+    await asyncio.Event().wait()
+
+
+async def _run_all(
+    parts: list[Coroutine[Any, Any, None]],
+    watcher: Coroutine[Any, Any, None],
+    stopping: asyncio.Event,
+) -> None:
+    """Run the parts beside the watcher, and end with it."""
     tasks = [asyncio.create_task(part) for part in parts]
     # Only now: when the watcher ends, it waits for all tasks that were started after it.
     await asyncio.sleep(0)
     watching = asyncio.create_task(watcher)
+    await _take_signals(stopping)
     done, _ = await asyncio.wait([*tasks, watching], return_when=asyncio.FIRST_COMPLETED)
     for task in [*tasks, watching]:
         task.cancel()
-    await asyncio.gather(*tasks, watching, return_exceptions=True)
+    await asyncio.wait([*tasks, watching], timeout=END_SECONDS)
     for task in done:
         if not task.cancelled():
             task.result()
+
+
+async def _take_signals(stopping: asyncio.Event) -> None:
+    """Take the signals from kopf, which does not tell whether it stops for one or for a failure."""
+    if threading.current_thread() is not threading.main_thread():
+        return
+    before = signal.getsignal(signal.SIGTERM)
+    while signal.getsignal(signal.SIGTERM) is before:
+        await asyncio.sleep(0)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stopping.set)

@@ -1,11 +1,14 @@
 """The latest known state of every watched object, fed by watches, listings and the operator's own writes.
 
-Knows which of two states of an object is the newer; decides nothing about jobs.
+Knows which of two states of an object is the newer; decides nothing about jobs. Of a pod it keeps only what
+is read again, since there may be thousands.
 """
 
+import sys
 from collections import OrderedDict, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from dartes_operator.kinds import (
     JOB,
@@ -21,6 +24,10 @@ from dartes_operator.kinds import (
 from dartes_operator.plan.types import Manifest, Observed, Progress
 
 _REMEMBERED_DEAD = 10_000
+# What is read again of a pod. All else, the containers of its spec above all, is most of it.
+_KEPT_OF_POD_SPEC = ("nodeName", "schedulingGates", "volumes")
+_KEPT_OF_POD_STATUS = ("phase", "reason", "message", "podIP", "startTime", "conditions", "containerStatuses")
+_KEPT_OF_CONTAINER = ("name", "state")
 
 Name = tuple[str, str, str]  # kind, namespace, name
 
@@ -39,6 +46,7 @@ class Cache:
     def __init__(self) -> None:
         self.synced = False
         self._objects: dict[Name, Manifest] = {}
+        self._jobs: dict[Key, Manifest] = {}
         self._owned: defaultdict[str, set[Name]] = defaultdict(set)  # by job uid
         self._dead: OrderedDict[str, None] = OrderedDict()
         self._progress: dict[Key, tuple[str, Progress]] = {}
@@ -55,8 +63,11 @@ class Cache:
             if new is not None and old is not None and new <= old:
                 return False
             self._owned[_owner(known)].discard(name)
-        self._objects[name] = manifest
-        self._owned[_owner(manifest)].add(name)
+        kept = without_ballast(manifest)
+        self._objects[name] = kept
+        self._owned[_owner(kept)].add(name)
+        if name[0] == JOB:
+            self._jobs[Key(*name[1:])] = kept
         return True
 
     def remove(self, manifest: Manifest) -> bool:
@@ -99,9 +110,7 @@ class Cache:
 
     def jobs(self) -> Iterator[tuple[Key, Manifest]]:
         """All jobs."""
-        for (kind, namespace, name), manifest in list(self._objects.items()):
-            if kind == JOB:
-                yield Key(namespace, name), manifest
+        yield from list(self._jobs.items())
 
     def pods(self, job: Manifest) -> Iterator[Manifest]:
         """The pods of a job, by name."""
@@ -109,7 +118,7 @@ class Cache:
 
     def observe(self, key: Key) -> tuple[Manifest, Observed] | None:
         """A job and all that is known of it; None where there is no such job."""
-        job = self._objects.get((JOB, key.namespace, key.name))
+        job = self._jobs.get(key)
         if job is None:
             return None
         claim = claim_name(job)
@@ -155,9 +164,42 @@ class Cache:
 
     def _drop(self, name: Name) -> None:
         owner = _owner(self._objects.pop(name))
+        if name[0] == JOB:
+            del self._jobs[Key(*name[1:])]
         self._owned[owner].discard(name)
         if not self._owned[owner]:
             del self._owned[owner]
+
+
+def without_ballast(manifest: Manifest) -> Manifest:
+    """A manifest without what nobody reads again: who set which field, and most of a pod."""
+    kept = dict(manifest)
+    meta = kept.get("metadata") or {}
+    if "managedFields" in meta:
+        kept["metadata"] = {name: value for name, value in meta.items() if name != "managedFields"}
+    if kept.get("kind") != "Pod":
+        return kept
+    status = _some(kept.get("status") or {}, _KEPT_OF_POD_STATUS)
+    if "containerStatuses" in status:
+        status["containerStatuses"] = [
+            _some(entry, _KEPT_OF_CONTAINER) for entry in status["containerStatuses"]
+        ]
+    kept |= {"spec": _some(kept.get("spec") or {}, _KEPT_OF_POD_SPEC), "status": status}
+    shared: Manifest = _shared(kept)
+    return shared
+
+
+def _some(part: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
+    return {name: part[name] for name in names if name in part}
+
+
+def _shared(value: Any) -> Any:
+    """The same, with strings of which there is one for all pods; each pod is read with strings of its own."""
+    if isinstance(value, dict):
+        return {sys.intern(name): _shared(part) for name, part in value.items()}
+    if isinstance(value, list):
+        return [_shared(part) for part in value]
+    return sys.intern(value) if type(value) is str else value
 
 
 def _known(keys: set[Key | None]) -> frozenset[Key]:

@@ -38,7 +38,7 @@ PODS_AT_ONCE = 16
 # An applied object that is not watched is applied again after this time, lest someone has removed it.
 APPLY_AGAIN_SECONDS = 600.0
 _REHEARSED = (Role.COORDINATOR, Role.WORKER)
-_STOPS_A_BATCH = (Trouble.QUOTA_EXCEEDED, Trouble.INVALID, Trouble.FORBIDDEN)
+_STOPS_A_BATCH = (Trouble.QUOTA_EXCEEDED, Trouble.INVALID, Trouble.FORBIDDEN, Trouble.WEBHOOK_AWAY)
 
 
 class NamespaceGoingError(Exception):
@@ -65,10 +65,12 @@ class Executor:
         self._clock = clock
         self._applied: dict[Key, dict[tuple[str, str], tuple[str, float]]] = {}
         self._pods = asyncio.Semaphore(PODS_AT_ONCE)
+        self._full: set[Key] = set()
 
     def forget(self, key: Key) -> None:
         """Forget a job that is gone."""
         self._applied.pop(key, None)
+        self._full.discard(key)
 
     async def execute(self, key: Key, job_uid: str, actions: Sequence[Action]) -> Outcome:
         """Carry out the actions.
@@ -126,7 +128,8 @@ class Executor:
             try:
                 await self._api.create(action.manifest, dry_run=True)
             except ApiRefusalError as refusal:
-                if trouble_of(refusal) is Trouble.INVALID and not tells_nothing(refusal):
+                mistaken = trouble_of(refusal, action.manifest) is Trouble.INVALID
+                if mistaken and not tells_nothing(refusal):
                     refused.append(_refused(action, refusal))
                     continue
             passed.append(action)
@@ -169,14 +172,22 @@ class Executor:
                     refused.append(trouble)
                     full = full or trouble.trouble in _STOPS_A_BATCH
 
+        if key in self._full:
+            # Whether there is room by now is asked for one: any pod of a large job that moves asks again.
+            await one(batch[0])
+            batch = batch[1:]
         outcomes = await asyncio.gather(*(one(action) for action in batch), return_exceptions=True)
         for outcome in outcomes:
             if isinstance(outcome, BaseException):
                 raise outcome
+        (self._full.add if full else self._full.discard)(key)
         return refused
 
     async def _create(self, key: Key, job_uid: str, manifest: Manifest, action: Action) -> Refused | None:
         """POST; a name that is taken is well where ours holds it and is not going."""
+        # A start that is cut off again and again comes further each time.
+        if manifest["kind"] not in WATCHED and self._is_as_written(key, manifest):
+            return None
         if await self._post(key, manifest):
             return None
         kind, meta = manifest["kind"], manifest["metadata"]
@@ -189,6 +200,7 @@ class Executor:
             return Refused(action, Trouble.TERMINATING, f"{kind} {meta['name']} is still being deleted")
         if not is_ours(existing, job_uid):
             return _conflict(action, meta["name"], kind)
+        self._note(key, manifest)
         return None
 
     async def _post(self, key: Key, manifest: Manifest) -> bool:
@@ -210,9 +222,7 @@ class Executor:
             manifest["metadata"]["name"],
         )
         known = self._cache.get(kind, namespace, name)
-        digest, when = self._applied.get(key, {}).get((kind, name), ("", 0.0))
-        gone = known is None and kind in WATCHED
-        if digest == _digest(manifest) and self._clock() - when < APPLY_AGAIN_SECONDS and not gone:
+        if self._is_as_written(key, manifest):
             return None
         if known is not None or not await self._post(key, manifest):
             known = known or await self._api.get(kind, namespace, name)
@@ -222,8 +232,16 @@ class Executor:
             self._note(key, manifest)
         return None
 
+    def _is_as_written(self, key: Key, manifest: Manifest) -> bool:
+        """Whether an object was written like this a while ago; never of what a watch shows to be gone."""
+        kind, meta = manifest["kind"], manifest["metadata"]
+        if kind in WATCHED and self._cache.get(kind, meta["namespace"], meta["name"]) is None:
+            return False
+        digest, when = self._applied.get(key, {}).get((kind, meta["name"]), ("", 0.0))
+        return digest == _digest(manifest) and self._clock() - when < APPLY_AGAIN_SECONDS
+
     def _note(self, key: Key, manifest: Manifest) -> None:
-        """Remember what was written of the few objects that are applied."""
+        """Remember what was written, but for pods."""
         if manifest["kind"] == Kind.POD:
             return
         name = (manifest["kind"], manifest["metadata"]["name"])
@@ -304,7 +322,8 @@ def _stamped(manifest: Manifest, mark: str | None) -> Manifest:
 def _refused(action: Action, refusal: ApiRefusalError) -> Refused:
     if namespace_is_going(refusal):
         raise NamespaceGoingError(refusal.message) from refusal
-    trouble = trouble_of(refusal)
+    asked = action.manifest if isinstance(action, Create) else None
+    trouble = trouble_of(refusal, asked)
     if trouble is None:
         raise ApiUnavailableError(refusal.message) from refusal
     return Refused(action, trouble, refusal.message)

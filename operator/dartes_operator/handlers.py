@@ -9,9 +9,11 @@ from typing import Any
 
 import kopf
 
+from dartes_operator.api import PAGE
 from dartes_operator.cache import Cache
 from dartes_operator.kinds import JOB, RESOURCES, WATCHED, Key, key_of, labels
 from dartes_operator.listing import Listings
+from dartes_operator.no_storage import NoDifferences, NoProgress
 from dartes_operator.plan.types import Manifest
 from dartes_operator.queue import WorkQueue
 
@@ -31,6 +33,8 @@ def kopf_settings() -> kopf.OperatorSettings:
     settings.scanning.disabled = True
     settings.posting.enabled = False
     settings.peering.standalone = True
+    settings.persistence.diffbase_storage = NoDifferences()
+    settings.persistence.progress_storage = NoProgress()
     settings.networking.request_timeout = 30
     settings.networking.connect_timeout = 5
     settings.networking.error_backoffs = Patience()
@@ -40,8 +44,10 @@ def kopf_settings() -> kopf.OperatorSettings:
     settings.watching.connect_timeout = 5
     settings.watching.inactivity_timeout = 90
     settings.watching.reconnect_backoff = 0.5
+    # By itself kopf lists everything at once, and keeps the last event of every object until it idles.
+    settings.watching.chunk_size = PAGE
+    settings.queueing.idle_timeout = 0.1
     # Handlers return at once, so nothing is left to wait for when the process is told to stop.
-    settings.queueing.idle_timeout = 1.0
     settings.queueing.exit_timeout = 0.5
     settings.process.ultimate_exiting_timeout = 15
     for kind, selector in WATCHED.items():

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 
 from dartes.errors import DartesError
 from dartes_operator.api import Api, ApiRefusalError, ApiUnavailableError
-from dartes_operator.cache import Cache, Changes
-from dartes_operator.kinds import WATCHED, Key
+from dartes_operator.cache import Cache, Changes, without_ballast
+from dartes_operator.kinds import JOB, WATCHED, Key
 
 log = logging.getLogger(__name__)
 
@@ -24,8 +24,12 @@ SETTLE_SECONDS = 10.0
 LAG_SECONDS = 60.0
 
 
-class WatchSilentError(DartesError):
-    """A listing showed changes that the watch did not tell of: only a new process helps."""
+class WatchEndedError(DartesError):
+    """Watching has ended, by an answer that it does not go on from: only starting over helps."""
+
+
+class WatchSilentError(WatchEndedError):
+    """A listing showed changes that the watch did not tell of."""
 
 
 class Listings:
@@ -42,6 +46,8 @@ class Listings:
         self._api = api
         self._cache = cache
         self._namespaces: tuple[str | None, ...] = namespaces or (None,)
+        # Those of several that are gone, or that somebody has taken the rights on away.
+        self._left_out: frozenset[str | None] = frozenset()
         self._changed = changed
         self._clock = clock
         self._told = dict.fromkeys(WATCHED, clock())
@@ -70,7 +76,8 @@ class Listings:
                 for kind in WATCHED:
                     await self._list(kind)
             except (ApiRefusalError, ApiUnavailableError) as error:
-                log.error("listing fails, nothing is done until it works: %s", error)
+                # In the words of the server alone a definition that is gone is "404 page not found".
+                log.error("listing fails, nothing is done until it works: %s: %s", kind, error)
                 await asyncio.sleep(FIRST_RETRY_SECONDS)
                 continue
             self._cache.synced = True
@@ -113,7 +120,16 @@ class Listings:
         newer: set[Key] = set()
         gone: set[Key] = set()
         for namespace in self._namespaces:
-            listing = await self._api.list_all(kind, namespace, WATCHED[kind])
+            if kind != JOB and namespace in self._left_out:
+                continue
+            try:
+                listing = await self._api.list_all(kind, namespace, WATCHED[kind], without_ballast)
+            except ApiRefusalError as refusal:
+                if kind != JOB or not self._leaves_out(namespace, refusal):
+                    raise
+                continue
+            if kind == JOB:
+                self._left_out -= {namespace}
             changes = self._cache.replace(kind, namespace, listing.items, listing.version)
             newer |= changes.newer
             gone |= changes.gone
@@ -121,3 +137,16 @@ class Listings:
         for key in newer | gone:
             self._changed(key)
         return Changes(frozenset(newer), frozenset(gone))
+
+    def _leaves_out(self, namespace: str | None, refusal: ApiRefusalError) -> bool:
+        """Whether the other namespaces are looked after without this one, whose jobs can't be listed.
+
+        Its other objects are not listed either, so that nothing is decided on a part of them.
+        """
+        left_out = self._left_out | {namespace}
+        if left_out >= set(self._namespaces):
+            return False
+        if left_out != self._left_out:
+            log.error("namespace %s is left out until its jobs can be listed: %s", namespace, refusal)
+        self._left_out = left_out
+        return True

@@ -6,6 +6,8 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, generate_la
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from dartes.spec.crd.status import PHASES
+
 
 class Metrics:
     """Counters that the operator raises, and gauges read when somebody asks."""
@@ -67,6 +69,8 @@ class _Gauges(Collector):
             ages.add_metric([kind], age)
         yield ages
         phases = GaugeMetricFamily("dartes_jobs", "Jobs by phase.", labels=["phase"])
-        for phase, count in self._jobs_by_phase().items():
-            phases.add_metric([phase], count)
+        counts = self._jobs_by_phase()
+        # Zeros too: an alert sees a rise only where there was a sample before.
+        for phase in PHASES:
+            phases.add_metric([phase], counts.get(phase, 0))
         yield phases

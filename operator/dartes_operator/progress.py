@@ -1,10 +1,13 @@
 """Asks the coordinators of running jobs where they stand, and wakes a job when the answer changes.
 
 It writes nothing. Training never waits for it, and an answer that does not come is no failure: the last one
-stands until the coordinator's pod is gone.
+stands until the coordinator's pod is gone. However many coordinators are silent, those that answer are asked
+in time.
 """
 
 import asyncio
+import contextlib
+import functools
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -28,6 +31,8 @@ log = logging.getLogger(__name__)
 
 PORT = 7443
 AT_ONCE = 20
+# Of these, so many wait at most for coordinators that were silent when they were last asked.
+SILENT_AT_ONCE = 14
 TIMEOUT_SECONDS = 2.0
 OFTEN_SECONDS = 2.0
 SELDOM_SECONDS = 5.0
@@ -51,6 +56,8 @@ class _Line:
     target: Target
     channel: grpc.aio.Channel
     due: float
+    # How often in a row nobody has answered.
+    silences: int = 0
 
 
 class ProgressPoller:
@@ -74,38 +81,53 @@ class ProgressPoller:
         self._lines: dict[Key, _Line] = {}
         self._retry_at: dict[Key, float] = {}
         self._bugs: dict[Key, str] = {}
+        self._asking: dict[Key, asyncio.Task[None]] = {}
+        self._places = asyncio.Semaphore(AT_ONCE)
+        self._silent_places = asyncio.Semaphore(SILENT_AT_ONCE)
 
     async def run(self) -> None:
         """Poll until cancelled."""
         try:
             while True:
-                await self.tick()
+                await self.start()
                 await asyncio.sleep(TICK_SECONDS)
         finally:
-            for key in list(self._lines):
+            for key in self._lines.keys() | self._asking.keys():
                 await self._hang_up(key)
 
     async def tick(self) -> None:
-        """Ask every coordinator that is due now."""
+        """Ask every coordinator that is due now, and wait for the answers."""
+        await self.start()
+        await asyncio.gather(*self._asking.values())
+
+    async def start(self) -> None:
+        """Begin to ask every coordinator that is due now and not being asked already."""
         targets = {target.key: target for target in targets_in(self._cache, self._port)}
-        for key in [key for key, line in self._lines.items() if targets.get(key) != line.target]:
-            await self._hang_up(key)
+        for key in self._lines.keys() | self._asking.keys():
+            if key not in targets or (key in self._lines and targets[key] != self._lines[key].target):
+                await self._hang_up(key)
         for known in (self._retry_at, self._bugs):
             for key in known.keys() - targets.keys():
                 del known[key]
         now = self._clock()
-        due = [
-            target
-            for key, target in targets.items()
-            if (self._lines[key].due if key in self._lines else self._retry_at.get(key, now)) <= now
-        ]
-        gate = asyncio.Semaphore(AT_ONCE)
+        for key, target in targets.items():
+            due = self._lines[key].due if key in self._lines else self._retry_at.get(key, now)
+            if due <= now and key not in self._asking:
+                task = asyncio.create_task(self._ask_in_turn(target))
+                self._asking[key] = task
+                task.add_done_callback(functools.partial(self._asked, key))
 
-        async def one(target: Target) -> None:
-            async with gate:
-                await self._ask(target)
+    def _asked(self, key: Key, task: asyncio.Task[None]) -> None:
+        # Not in the task itself: one that is cancelled before its first step never gets there.
+        if self._asking.get(key) is task:
+            del self._asking[key]
 
-        await asyncio.gather(*(one(target) for target in due))
+    async def _ask_in_turn(self, target: Target) -> None:
+        """Ask when there is a place; who was silent before takes none of those kept for the others."""
+        line = self._lines.get(target.key)
+        silent = self._silent_places if line is not None and line.silences else contextlib.nullcontext()
+        async with silent, self._places:
+            await self._ask(target)
 
     async def _ask(self, target: Target) -> None:
         with speak_of(target.key):
@@ -138,8 +160,10 @@ class ProgressPoller:
             )
         except grpc.aio.AioRpcError as error:
             log.debug("the coordinator does not answer: %s", error.code())
+            line.silences += 1
             line.due = self._clock() + OFTEN_SECONDS
             return
+        line.silences = 0
         progress = to_progress(answer, self._now())
         line.due = self._clock() + interval(progress)
         found = self._cache.observe(target.key)
@@ -168,7 +192,13 @@ class ProgressPoller:
         return line
 
     async def _hang_up(self, key: Key) -> None:
-        line = self._lines.pop(key)
+        asking = self._asking.pop(key, None)
+        if asking is not None:
+            asking.cancel()
+            await asyncio.gather(asking, return_exceptions=True)
+        line = self._lines.pop(key, None)
+        if line is None:
+            return
         self._cache.put_progress(key, line.target.job_uid, None)
         await line.channel.close()
 
@@ -218,6 +248,7 @@ def to_progress(answer: control_pb2.StatusResponse, now: datetime) -> Progress:
         journal_hash=answer.journal_hash,
         weight_digest=answer.weight_digest,
         stage=answer.stage,
+        notes=tuple(answer.notes),
         stages=answer.stages,
     )
 

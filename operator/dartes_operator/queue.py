@@ -13,6 +13,8 @@ from dartes_operator.kinds import Key
 
 BACK_OFF_SECONDS = 0.5
 BACK_OFF_CAP_SECONDS = 120.0
+# An API server that is away may be back at any time, and tells nobody.
+AWAY_CAP_SECONDS = 20.0
 # Events of one job come in bursts (readiness of many pods): passes of one key start this far apart, so that
 # a burst costs one status write; what is urgent waits a moment only.
 SPACING_SECONDS = 1.0
@@ -38,6 +40,7 @@ class WorkQueue:
         self._busy: dict[Key, float] = {}
         self._started: dict[Key, float] = {}
         self._failures: dict[Key, int] = {}
+        self._not_before: dict[Key, float] = {}
         self._changed = asyncio.Event()
 
     def add(self, key: Key, delay: float = 0.0, *, urgent: bool = False) -> None:
@@ -46,61 +49,79 @@ class WorkQueue:
         due = self._clock() + delay
         if key in self._started:
             due = max(due, self._started[key] + spacing)
+        due = max(due, self._not_before.get(key, due))
         if key in self._due and self._due[key] <= due:
             return
         self._due[key] = due
-        heapq.heappush(self._heap, (due, key))
-        self._changed.set()
+        if key not in self._busy:
+            heapq.heappush(self._heap, (due, key))
+            self._changed.set()
 
-    def retry(self, key: Key, at_least: float = 0.0) -> float:
+    def retry(
+        self,
+        key: Key,
+        at_least: float = 0.0,
+        *,
+        at_most: float = BACK_OFF_CAP_SECONDS,
+        urgent: bool = False,
+    ) -> float:
         """Ask for a pass after an error: exponential, with jitter of half; returns the delay in seconds."""
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
-        ceiling = min(BACK_OFF_CAP_SECONDS, BACK_OFF_SECONDS * 2.0 ** min(failures, 30))
+        ceiling = min(at_most, BACK_OFF_SECONDS * 2.0 ** min(failures, 30))
         delay = max(at_least, ceiling * (0.5 + 0.5 * self._chance()))
-        self.add(key, delay)
+        if at_least > 0:
+            # Nor is it for an event to come before the time that the server has named.
+            self._not_before[key] = self._clock() + at_least
+            if key in self._due and key in self._busy:
+                self._due[key] = max(self._due[key], self._not_before[key])
+        self.add(key, delay, urgent=urgent)
         return delay
 
     def succeeded(self, key: Key) -> None:
         """Forget the errors of a key."""
         self._failures.pop(key, None)
+        self._not_before.pop(key, None)
 
     def forget(self, key: Key) -> None:
         """Forget all about a key whose job is gone, but not a pass that is asked for."""
         self._failures.pop(key, None)
+        self._not_before.pop(key, None)
         self._started.pop(key, None)
 
     def pop(self) -> Key | None:
         """The key that is due first, now being worked on, or None; `done` must follow."""
         now = self._clock()
-        waiting: list[tuple[float, Key]] = []
-        found: Key | None = None
-        while self._heap and self._heap[0][0] <= now:
-            due, key = heapq.heappop(self._heap)
-            if self._due.get(key) != due:
-                continue  # an earlier wish has been served, or took its place
-            if key in self._busy:
-                waiting.append((due, key))
-                continue
-            found = key
-            break
-        for entry in waiting:
-            heapq.heappush(self._heap, entry)
-        if found is not None:
-            del self._due[found]
-            self._busy[found] = now
-            self._started[found] = now
-        return found
+        first = self._first()
+        if first is None or first[0] > now:
+            return None
+        _, key = heapq.heappop(self._heap)
+        del self._due[key]
+        self._busy[key] = now
+        self._started[key] = now
+        return key
 
     def done(self, key: Key) -> None:
         """Give a key back; it may be popped again."""
         del self._busy[key]
-        self._changed.set()
+        if key in self._due:
+            heapq.heappush(self._heap, (self._due[key], key))
+            self._changed.set()
 
     def next_due(self) -> float | None:
         """Seconds until a key that nobody works on is due, None where there is none."""
-        due = [when for key, when in self._due.items() if key not in self._busy]
-        return max(0.0, min(due) - self._clock()) if due else None
+        first = self._first()
+        return None if first is None else max(0.0, first[0] - self._clock())
+
+    def _first(self) -> tuple[float, Key] | None:
+        """The earliest wish that still holds, of keys that nobody works on."""
+        while self._heap:
+            due, key = self._heap[0]
+            if self._due.get(key) == due and key not in self._busy:
+                return due, key
+            # An earlier wish has been served or took its place, or somebody works on it: `done` puts it back.
+            heapq.heappop(self._heap)
+        return None
 
     async def get(self) -> Key:
         """Wait for the next key; `done` must follow."""

@@ -21,8 +21,18 @@ from dartes_operator.logs import speak_of
 from dartes_operator.metrics import Metrics
 from dartes_operator.plan.conclude import conclude
 from dartes_operator.plan.plan import plan
-from dartes_operator.plan.types import Defaults, Kind, Manifest, Observed, Plan, ReadCertificates
-from dartes_operator.queue import WorkQueue
+from dartes_operator.plan.types import (
+    Defaults,
+    Event,
+    Kind,
+    Manifest,
+    Observed,
+    Plan,
+    ReadCertificates,
+    Trouble,
+)
+from dartes_operator.queue import AWAY_CAP_SECONDS, WorkQueue
+from dartes_operator.refusals import trouble_of
 from dartes_operator.status_writer import StaleJobError, StatusWriter
 
 log = logging.getLogger(__name__)
@@ -86,19 +96,23 @@ class Reconciler:
                 wait, urgent = await self.reconcile(key)
             except StaleJobError as error:
                 result = "stale"
-                log.debug("planned on an old state, planned again: %s", error)
-                self._queue.add(key, urgent=True)
+                # Soon the first time; a storm of conflicts must not become one of requests.
+                delay = self._queue.retry(key, urgent=True)
+                log.debug("planned on an old state, planned again in %.1f s: %s", delay, error)
             except NamespaceGoingError as error:
                 result = "namespace-going"
                 log.info("nothing more is made: %s", error)
             except ApiUnavailableError as error:
                 result = "unavailable"
-                delay = self._queue.retry(key, error.retry_after)
+                # Who names a time means it; else each failed pass, far as it may have come, waits longer.
+                cap = 1.5 * error.retry_after if error.names_time else AWAY_CAP_SECONDS
+                delay = self._queue.retry(key, error.retry_after, at_most=cap)
                 log.warning("tried again in %.1f s: %s", delay, error)
             except ApiRefusalError as refusal:
                 result = "refused"
                 delay = self._queue.retry(key)
                 log.error("the API server refuses, tried again in %.1f s: %s", delay, refusal)
+                await self._tell_of_missing_right(key, refusal)
             except Exception:
                 # The outermost loop: one job's bug must not stop the others.
                 result = "bug"
@@ -147,6 +161,13 @@ class Reconciler:
         if concluded.requeue_after is None:
             return resync, False
         return min(concluded.requeue_after, resync), concluded.requeue_after == 0
+
+    async def _tell_of_missing_right(self, key: Key, refusal: ApiRefusalError) -> None:
+        """Say it on the job: what was refused may be the very status that would have said it."""
+        found = self._cache.observe(key)
+        if found is not None and trouble_of(refusal) is Trouble.FORBIDDEN:
+            message = f"the operator has not the rights ({refusal.message})"
+            await self._events.write(found[0], Event("Warning", Trouble.FORBIDDEN, message))
 
     async def _with_claim(self, key: Key, job: Manifest, observed: Observed) -> Observed:
         """Fill in a claim of the user's own, which no watch tells of.

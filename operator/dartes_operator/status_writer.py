@@ -6,7 +6,7 @@ server, so it can neither bring back an old state nor reach a successor of the s
 
 import json
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from dartes.errors import DartesError
@@ -27,6 +27,8 @@ _PROGRESS_ONLY = {"progress", "checkpoint"}
 # Pods come and go one at a time, hundreds of them at the start of a large job.
 COUNTS_SECONDS = 10.0
 _COUNTS = {"replicas", "ready", "caughtUp", "pending", "draining"}
+# It repeats what the scheduler or the kubelet says of one of the pods that wait, each time another one.
+_SPEAKS_OF_A_POD = "WorkersReady"
 
 
 class StaleJobError(DartesError):
@@ -48,8 +50,8 @@ class StatusWriter:
     async def write(self, job: Manifest, status: Manifest) -> Manifest:
         """Bring the job's status to `status`; returns the job as it is then.
 
-        Where nothing but numbers of pods has changed since others were written less than ten seconds ago,
-        nothing is written, and `held_back` tells when to come again.
+        Where nothing but numbers of pods, or the words on one that waits, has changed since others were
+        written less than ten seconds ago, nothing is written, and `held_back` tells when to come again.
 
         StaleJobError where the job was changed or replaced meanwhile; its present state is in the cache then.
         """
@@ -63,7 +65,8 @@ class StatusWriter:
         progress_only = set(patch) <= _PROGRESS_ONLY
         if not patch or (progress_only and uid == meta["uid"] and now - last < PROGRESS_SECONDS):
             return job
-        if _is_counts_only(patch) and self._is_too_soon(key, meta["uid"], now):
+        of_pods = _is_of_pods_only(patch, old)
+        if of_pods and self._is_too_soon(key, meta["uid"], now):
             return job
         body = {"metadata": {"uid": meta["uid"], "resourceVersion": meta["resourceVersion"]}, "status": patch}
         try:
@@ -75,7 +78,7 @@ class StatusWriter:
             raise StaleJobError(refusal.message) from refusal
         if progress_only:
             self._written[key] = (meta["uid"], now)
-        if "workers" in patch:
+        if of_pods or "workers" in patch:
             self._counted[key] = (meta["uid"], now)
         self._cache.put(written)
         more = _disruptions(written.get("status") or {}) - _disruptions(old)
@@ -110,13 +113,22 @@ class StatusWriter:
             self._cache.put(found)
 
 
-def _is_counts_only(patch: Mapping[str, Any]) -> bool:
-    workers = patch.get("workers")
-    return (
-        isinstance(workers, Mapping)
-        and set(patch) <= {"workers", *_PROGRESS_ONLY}
-        and set(workers) <= _COUNTS
-    )
+def _is_of_pods_only(patch: Mapping[str, Any], old: Mapping[str, Any]) -> bool:
+    """Whether it brings numbers of pods, or other words on a pod that waits, and besides only progress."""
+    parts = set(patch) - _PROGRESS_ONLY
+    if "conditions" in parts:
+        if _without_words(patch["conditions"]) != _without_words(old.get("conditions") or ()):
+            return False
+        # The message of the whole status repeats a condition's.
+        parts -= {"conditions", "message"}
+    elif "workers" not in parts:
+        return False
+    workers = patch.get("workers") or {}
+    return parts <= {"workers"} and isinstance(workers, Mapping) and set(workers) <= _COUNTS
+
+
+def _without_words(conditions: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    return [{**entry, "message": ""} if entry["type"] == _SPEAKS_OF_A_POD else entry for entry in conditions]
 
 
 def difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:

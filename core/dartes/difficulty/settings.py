@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Self
 
-from dartes.difficulty.quotas import quotas
 from dartes.errors import ConfigurationError
+from dartes.quotas import quotas
 from dartes.tasks.rules import Fitness, GradingRules, grading_rules
 
 if TYPE_CHECKING:

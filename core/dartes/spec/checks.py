@@ -6,7 +6,7 @@ Pure functions of the spec and numbers of problems; loading the data set is not 
 import math
 from collections.abc import Iterator, Sequence
 
-from dartes.difficulty.quotas import quotas
+from dartes.quotas import quotas
 from dartes.spec.engines import engine_errors, engine_warnings
 from dartes.spec.job import JobSpec, TrainingSet
 from dartes.spec.problems import FieldProblem

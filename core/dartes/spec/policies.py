@@ -58,4 +58,7 @@ class NetworkPolicySpec(SpecModel):
 class MonitoringSpec(SpecModel):
     """What is made for a monitoring stack."""
 
-    pod_monitor: Annotated[Boolean, about("Make a PodMonitor for the job's pods.")] = False
+    pod_monitor: Annotated[
+        Boolean,
+        about("Not supported: the chart's metrics.podMonitor makes one PodMonitor for the pods of all jobs."),
+    ] = False

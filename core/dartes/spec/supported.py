@@ -4,8 +4,9 @@ A field that is accepted and then ignored would be a lie. It knows names only (t
 which tasks are installed, never what honouring a field means.
 """
 
-from collections.abc import Iterator, Mapping
-from importlib.metadata import entry_points
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from importlib.metadata import EntryPoints, entry_points
 
 from pydantic import JsonValue
 
@@ -104,7 +105,13 @@ def _source_problems(text: str, source: Source, path: str) -> Iterator[str]:
 
 def known_kinds() -> tuple[str, ...]:
     """Return the names of all installed tasks, sorted."""
-    return tuple(sorted({entry.name for entry in entry_points(group=TASK_GROUP)}))
+    return _known_kinds(entry_points)
+
+
+@cache
+def _known_kinds(find: Callable[..., EntryPoints]) -> tuple[str, ...]:
+    # Python reads the metadata of every installed package each time that it is asked.
+    return tuple(sorted({entry.name for entry in find(group=TASK_GROUP)}))
 
 
 def kind_problems(kind: str) -> Iterator[str]:

@@ -30,6 +30,7 @@ _AGAIN_SECONDS: Final = {
     # Some of these heal by themselves: a service account or priority class that is made a little later.
     Trouble.INVALID: 30.0,
     Trouble.FORBIDDEN: 60.0,
+    Trouble.WEBHOOK_AWAY: 10.0,
 }
 # Only these mean that the job has not begun: the spec may still be mended whole.
 _UNDOES_START: Final = (Trouble.NAME_CONFLICT, Trouble.INVALID)
@@ -56,6 +57,7 @@ def conclude(plan: Plan, refused: Sequence[Refused]) -> Plan:
     if base_refused:
         # The rest of what the spec asks for was not made either: the next plan asks again for all of it.
         _restore(status, before, "observedGeneration")
+        _restore(status, before, "policyHash")
     if plan.starting and (base_refused or any(entry.trouble in _UNDOES_START for entry in refused)):
         _restore(status, before, "startTime")
         status["phase"] = "Pending"
@@ -63,6 +65,9 @@ def conclude(plan: Plan, refused: Sequence[Refused]) -> Plan:
     status["message"] = conditions.summary()
     again = min(_AGAIN_SECONDS[refusal.trouble] for refusal in refused)
     wait = again if plan.requeue_after is None else min(again, plan.requeue_after)
+    if plan.requeue_after == 0 and any(_role(refusal.action) is not None for refusal in refused):
+        # It would go on at once with more pods, to which the same would be said.
+        wait = again
     events = _events(plan, refused, conditions, base_refused=base_refused)
     return replace(plan, status=status, events=events, requeue_after=wait)
 
@@ -112,18 +117,17 @@ def _terminating(conditions: Conditions, entry: Refused) -> None:
     """It is on its way out; the next plan makes it."""
 
 
-def _quota(conditions: Conditions, entry: Refused) -> None:
-    role = _role(entry.action)
+def _held_up(conditions: Conditions, entry: Refused) -> None:
+    """What passes by itself, told where its pod is told of."""
+    role, reason = _role(entry.action), entry.trouble.value
     if role is Role.COORDINATOR:
-        conditions.set(Condition.COORDINATOR_READY, False, "QuotaExceeded", entry.message)
+        conditions.set(Condition.COORDINATOR_READY, False, reason, entry.message)
     elif role is not Role.WORKER:
-        conditions.set(
-            Condition.RESOURCES_READY, False, "QuotaExceeded", f"{_named(entry.action)}: {entry.message}"
-        )
+        conditions.set(Condition.RESOURCES_READY, False, reason, f"{_named(entry.action)}: {entry.message}")
     else:
-        conditions.set(Condition.WORKERS_SCALED, False, "QuotaExceeded", entry.message)
+        conditions.set(Condition.WORKERS_SCALED, False, reason, entry.message)
         if not conditions.holds(Condition.WORKERS_READY):
-            conditions.set(Condition.WORKERS_READY, False, "QuotaExceeded", entry.message)
+            conditions.set(Condition.WORKERS_READY, False, reason, entry.message)
 
 
 def _invalid(conditions: Conditions, entry: Refused) -> None:
@@ -146,9 +150,10 @@ def _forbidden(conditions: Conditions, entry: Refused) -> None:
 _TELL: Mapping[Trouble, Callable[[Conditions, Refused], None]] = {
     Trouble.NAME_CONFLICT: _name_conflict,
     Trouble.TERMINATING: _terminating,
-    Trouble.QUOTA_EXCEEDED: _quota,
+    Trouble.QUOTA_EXCEEDED: _held_up,
     Trouble.INVALID: _invalid,
     Trouble.FORBIDDEN: _forbidden,
+    Trouble.WEBHOOK_AWAY: _held_up,
 }
 
 

@@ -38,9 +38,10 @@ _HOLDING_UP = (
     Condition.ACCEPTED,
     Condition.RESOURCES_READY,
     Condition.QUOTA_RESERVED,
+    # Before the pods: a coordinator that finds its volume full is not ready for that very reason.
+    Condition.CHECKPOINT_HEALTHY,
     Condition.COORDINATOR_READY,
     Condition.WORKERS_READY,
-    Condition.CHECKPOINT_HEALTHY,
     Condition.PROGRESSING,
 )
 _ORDER = {kind.value: position for position, kind in enumerate(Condition)}

@@ -41,7 +41,7 @@ def _keep_startup(situation: Situation, draft: Draft, spec: JobSpec, began: date
     if situation.now < due:
         draft.look_again(due)
         return
-    if _works_now(situation, spec) or _has_committed(situation, began):
+    if _works_now(situation, spec) or has_committed(situation, began):
         # It got going while no operator was there to write it down.
         return
     why = next(
@@ -66,7 +66,7 @@ def _works_now(situation: Situation, spec: JobSpec) -> bool:
     return ready >= needed and any(pod.ready for pod in situation.of(Role.COORDINATOR))
 
 
-def _has_committed(situation: Situation, began: datetime) -> bool:
+def has_committed(situation: Situation, began: datetime) -> bool:
     """Whether an iteration was committed since the run began, by the last answer or by the status.
 
     A coordinator that has only read its state tells of earlier iterations, and of no time for the last one.

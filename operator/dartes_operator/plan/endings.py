@@ -9,9 +9,10 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final
 
-from dartes.errors import ExitCode
+from dartes.errors import DISK_FULL, ExitCode
 from dartes_operator.plan.pods import Pod
 from dartes_operator.plan.times import parse_time
+from dartes_operator.resources.identity import Role
 
 MOST_MESSAGE: Final = 2048
 
@@ -38,6 +39,7 @@ class Verdict(StrEnum):
     DISRUPTED = "Disrupted"
     REJECTED = "Rejected"
     DRAINED = "Drained"
+    VOLUME_FULL = "VolumeFull"
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,8 @@ def ending_of(pod: Pod) -> Ending | None:
     disrupted = _disruption(pod, str(terminated.get("reason") or ""))
     if disrupted is not None:
         return ending(*disrupted)
+    if pod.role is Role.COORDINATOR and code == ExitCode.TRANSIENT and DISK_FULL in words:
+        return ending(Verdict.VOLUME_FULL, Verdict.VOLUME_FULL.value)
     if not terminated:
         reason = str(pod.status.get("reason") or "")
         if reason and reason not in _REJECTED_REASONS and not reason.startswith("OutOf"):

@@ -12,6 +12,7 @@ from dartes_operator.plan.conditions import MOST_REASON, Condition
 from dartes_operator.plan.endings import Ending, Verdict, ending_of
 from dartes_operator.plan.finish import fail
 from dartes_operator.plan.pods import Pod
+from dartes_operator.plan.progress import pause
 from dartes_operator.plan.situation import Draft, Situation
 from dartes_operator.plan.times import after, parse_time, write_time
 from dartes_operator.resources.identity import Role
@@ -27,6 +28,8 @@ _WAITS: Final = {
     # A worker leaves when the run is done; the coordinator follows, unless it died just then.
     Verdict.DONE: 30.0,
     Verdict.DISRUPTED: 0.0,
+    # It heals when somebody makes room, however long that takes.
+    Verdict.VOLUME_FULL: 15.0,
 }
 _CHARGED: Final = (Verdict.FAILED, Verdict.CONFIGURATION)
 _ZEROES: Final = {"coordinator": 0, "worker": 0, "disruptions": 0, "export": 0, "workerSince": 0}
@@ -96,7 +99,10 @@ def _count_one(situation: Situation, draft: Draft, pod: Pod, ending: Ending) -> 
     if pod.role is Role.COORDINATOR:
         draft.part("coordinator")["restarts"] = draft.part("coordinator").get("restarts", 0) + 1
     _write_last(draft, situation, pod, ending, charged)
-    _tell(draft, pod, ending, charged)
+    if ending.verdict is Verdict.VOLUME_FULL:
+        pause(draft, ending.message)
+    else:
+        _tell(draft, pod, ending, charged)
     if ending.verdict is Verdict.CONFIGURATION and (
         pod.role is Role.COORDINATOR or (pod.role is Role.WORKER and committed(situation) == 0)
     ):

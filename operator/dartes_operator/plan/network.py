@@ -1,8 +1,10 @@
 """The Service, the network policies and the disruption budget: made at the start, and kept as the spec says.
 
-Policies and budget are not watched, so they are written again whenever the spec's generation moves on, and
-only then.
+Policies and budget are not watched, so they are written again whenever the spec's generation moves on, or
+what they should say does: an operator that came back in another namespace would else be kept out.
 """
+
+import json
 
 from dartes.spec.job import JobSpec
 from dartes.spec.policies import DisruptionBudget, NetworkPolicyMode
@@ -12,6 +14,7 @@ from dartes_operator.plan.types import Apply, Create, Delete, Kind
 from dartes_operator.resources.disruption_budget import disruption_budget
 from dartes_operator.resources.identity import JOB_UID_LABEL
 from dartes_operator.resources.network_policy import network_policies
+from dartes_operator.resources.run_config import hash_of
 from dartes_operator.resources.service import service
 
 
@@ -35,16 +38,19 @@ def service_ready(situation: Situation, draft: Draft) -> bool:
 
 
 def keep_policies(situation: Situation, draft: Draft, spec: JobSpec, *, resuming: bool) -> None:
-    """Write policies and budget: with the first pods, after a suspension, after each change of the spec."""
+    """Write policies and budget: with the first pods, after a suspension, after each change."""
     wanted = [
         *network_policies(situation.identity, spec.network_policy.mode, situation.defaults.operator_namespace)
     ]
     if spec.disruption_budget is DisruptionBudget.BLOCK_VOLUNTARY:
         wanted.append(disruption_budget(situation.identity))
+    draft.policies = hash_of({"policies": json.dumps(wanted, sort_keys=True)})
     if situation.start_time is None:
         draft.actions.extend(Create(manifest) for manifest in wanted)
         return
-    if not resuming and situation.before.get("observedGeneration") == situation.generation:
+    before = situation.before
+    written = (before.get("observedGeneration"), before.get("policyHash"))
+    if not resuming and written == (situation.generation, draft.policies):
         return
     draft.actions.extend(Apply(manifest) for manifest in wanted)
     identity = situation.identity

@@ -11,7 +11,7 @@ from dartes_operator.plan.conditions import Condition
 from dartes_operator.plan.situation import Draft, Situation
 from dartes_operator.plan.types import Create, Delete, Kind, Manifest
 from dartes_operator.plan.validation import read_pinned
-from dartes_operator.resources.run_config import Run, read, render
+from dartes_operator.resources.run_config import Images, Run, read, render
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,8 @@ def pin(situation: Situation, draft: Draft, job: DartESJob, *, anew: bool) -> Pi
     """
     pinned = None if anew else find(situation)
     if pinned is None:
-        run, manifest = render(situation.identity, job, situation.images, situation.pod_defaults)
+        images = situation.images if anew else _images_of_the_run(situation)
+        run, manifest = render(situation.identity, job, images, situation.pod_defaults)
         pinned = Pinned(run, manifest["metadata"]["name"])
         there = _named(situation, pinned.name)
         if there is not None and there.get("data") != manifest["data"]:
@@ -80,6 +81,13 @@ def pin(situation: Situation, draft: Draft, job: DartESJob, *, anew: bool) -> Pi
         if not in_use and not meta.get("deletionTimestamp"):
             draft.actions.append(Delete(Kind.CONFIG_MAP, meta["name"], meta["uid"]))
     return pinned
+
+
+def _images_of_the_run(situation: Situation) -> Images:
+    """What the pods of a run that goes on have: whoever lost its ConfigMap must not mix images."""
+    own, known = situation.images, situation.before.get("images") or {}
+    worker = known.get("worker")
+    return Images(known.get("coordinator", own.coordinator), worker or own.worker, worker or own.vllm)
 
 
 def retire_others(situation: Situation, draft: Draft, pinned: Pinned) -> bool:
@@ -101,8 +109,11 @@ def note_run(situation: Situation, draft: Draft, pinned: Pinned) -> None:
     draft.status["runId"] = situation.identity.run_id
 
 
-def tell_of_ignored_templates(draft: Draft, pinned: Pinned, spec: JobSpec) -> None:
+def tell_of_ignored_templates(situation: Situation, draft: Draft, pinned: Pinned, spec: JobSpec) -> None:
     """Say so where a pod template was changed while the run goes on: it counts from the next resume."""
+    told = draft.conditions.reason_before(Condition.ACCEPTED) == "TemplateChangeIgnored"
+    if not told and situation.before.get("observedGeneration") == situation.generation:
+        return  # nothing has changed since this was last looked at, and reading the pinned job takes long
     job = pinned.job
     if job is None:
         return
@@ -120,6 +131,6 @@ def tell_of_ignored_templates(draft: Draft, pinned: Pinned, spec: JobSpec) -> No
         f"{' and '.join(changed)} changed while the run goes on; the change counts once the job has been "
         "suspended and resumed"
     )
-    if draft.conditions.reason_before(Condition.ACCEPTED) != "TemplateChangeIgnored":
+    if not told:
         draft.event("TemplateChangeIgnored", message, warning=True)
     draft.conditions.set(Condition.ACCEPTED, True, "TemplateChangeIgnored", message)

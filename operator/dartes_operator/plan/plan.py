@@ -141,7 +141,7 @@ def _run(situation: Situation, draft: Draft, accepted: Accepted) -> bool:
         return True
     note_run(situation, draft, pinned)
     if accepted.as_written and not anew:
-        tell_of_ignored_templates(draft, pinned, spec)
+        tell_of_ignored_templates(situation, draft, pinned, spec)
     resume(situation, draft)
     plan_coordinator(situation, draft, pinned, found)
     plan_workers(situation, draft, spec, pinned, found)
@@ -205,6 +205,8 @@ def _finished(situation: Situation, draft: Draft) -> Plan:
         # What comes after the status could be lost in a crash, and would not be done again; where something
         # stands in the way, what is asked has not been done at all.
         draft.status["observedGeneration"] = situation.generation
+        if draft.policies is not None:
+            draft.status["policyHash"] = draft.policies
     return draft.plan()
 
 

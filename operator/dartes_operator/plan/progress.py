@@ -7,6 +7,7 @@ import math
 from datetime import datetime
 from typing import Any, Final
 
+from dartes.errors import RESTORED
 from dartes.rewards.trouble import REWARDS_UNAVAILABLE
 from dartes_operator.plan.conditions import Condition
 from dartes_operator.plan.situation import Draft, Situation
@@ -26,11 +27,9 @@ def tell_of_progress(situation: Situation, draft: Draft) -> None:
     paused = _phase_of(progress) == "paused"
     waits_for_rewards = paused and REWARDS_UNAVAILABLE in progress.message
     if paused and not waits_for_rewards:
-        if draft.conditions.reason_before(Condition.CHECKPOINT_HEALTHY) != "Paused":
-            draft.event("CheckpointFailed", progress.message, warning=True)
-        draft.conditions.set(Condition.CHECKPOINT_HEALTHY, False, "Paused", progress.message)
+        pause(draft, progress.message)
     else:
-        draft.conditions.set(Condition.CHECKPOINT_HEALTHY, True, "Written", "")
+        _tell_of_state(draft, progress)
     if progress.weight_digest:
         draft.conditions.set(Condition.REPLICAS_CONSISTENT, True, "DigestsAgree", "")
     if waits_for_rewards:
@@ -49,6 +48,24 @@ def tell_of_progress(situation: Situation, draft: Draft) -> None:
         draft.look_again(stalled_at)
     if progress.iteration > 0 or _phase_of(progress) in ("running", "finishing"):
         draft.conditions.set(Condition.PROGRESSING, True, "Iterating", "")
+
+
+def pause(draft: Draft, message: str) -> None:
+    """The state can't be written, as the coordinator says: nothing is committed until that is mended."""
+    if draft.conditions.reason_before(Condition.CHECKPOINT_HEALTHY) != "Paused":
+        draft.event("CheckpointFailed", message, warning=True)
+    draft.conditions.set(Condition.CHECKPOINT_HEALTHY, False, "Paused", message)
+
+
+def _tell_of_state(draft: Draft, progress: Progress) -> None:
+    """The state is written; that some of it was lost before is told as long as that coordinator works."""
+    lost = next((note for note in progress.notes if RESTORED in note), None)
+    if lost is None:
+        draft.conditions.set(Condition.CHECKPOINT_HEALTHY, True, "Written", "")
+        return
+    if draft.conditions.reason_before(Condition.CHECKPOINT_HEALTHY) != "Restored":
+        draft.event("Restored", lost, warning=True)
+    draft.conditions.set(Condition.CHECKPOINT_HEALTHY, True, "Restored", lost)
 
 
 def write_progress(situation: Situation, draft: Draft, *, now: bool) -> None:

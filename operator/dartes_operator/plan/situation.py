@@ -108,7 +108,8 @@ class Situation:
 class Draft:
     """The plan as it grows. `marks` are live pods that this pass deletes: they are written down first.
 
-    `blocked` says that something of another owner stands in the way, as a condition tells.
+    `blocked` says that something of another owner stands in the way, as a condition tells; `policies` is the
+    hash of the policies that are in place once the actions are carried out.
     """
 
     situation: Situation
@@ -123,6 +124,7 @@ class Draft:
     delete_job: bool = False
     starting: bool = False
     blocked: bool = False
+    policies: str | None = None
 
     @classmethod
     def of(cls, situation: Situation) -> "Draft":

@@ -72,6 +72,8 @@ class Progress:
     # The stage under way, from 0, and how many there are; 0 of an older coordinator.
     stage: int = 0
     stages: int = 0
+    # What people should be told, of this incarnation of the coordinator.
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -192,6 +194,7 @@ class Trouble(StrEnum):
     QUOTA_EXCEEDED = "QuotaExceeded"  # 403 by a ResourceQuota or LimitRange
     INVALID = "PodTemplateInvalid"  # 422, or 403 by PodSecurity or another admission
     FORBIDDEN = "Forbidden"  # 403 for want of rights
+    WEBHOOK_AWAY = "WebhookUnavailable"  # 500, an admission webhook doesn't answer
 
 
 @dataclass(frozen=True)

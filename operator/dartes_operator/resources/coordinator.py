@@ -54,6 +54,7 @@ def coordinator_pod(job: JobIdentity, spec: JobSpec, image: str, defaults: PodDe
             *("--listen", f"0.0.0.0:{GRPC_PORT}"),
             *("--tls", TLS_PATH),
             *("--http", f"0.0.0.0:{HTTP_PORT}"),
+            *_rewind(job, spec),
         ),
         grace_seconds=GRACE_SECONDS,
         mounts=(
@@ -81,3 +82,11 @@ def coordinator_pod(job: JobIdentity, spec: JobSpec, image: str, defaults: PodDe
         priority_class_name=spec.priority_class_name,
     )
     return pod(job, parts, spec.coordinator, defaults)
+
+
+def _rewind(job: JobIdentity, spec: JobSpec) -> tuple[str, ...]:
+    """Once for each job, however often its coordinator starts: the request is named by the job's uid."""
+    resume = spec.checkpoint.resume_from
+    if resume is None or resume.iteration is None:
+        return ()
+    return ("--rewind-to", str(resume.iteration), "--rewind-key", job.uid)

@@ -22,11 +22,11 @@ from dartes.difficulty import (
     member_seeds,
     score,
 )
-from dartes.difficulty.quotas import quotas
 from dartes.difficulty.settings import stream_key
 from dartes.errors import ConfigurationError
 from dartes.ids import Iteration
 from dartes.noise.streams import Purpose, shuffled
+from dartes.quotas import quotas
 from dartes.tasks.rules import Fitness, GradingRules
 
 from .runs import K0, one_of_four, passes, run, settings

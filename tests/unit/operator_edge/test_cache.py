@@ -183,3 +183,38 @@ def test_jobs_are_counted_by_phase() -> None:
     cache.put(job("a", uid="a", status={"phase": "Running"}))
     cache.put(job("b", uid="b"))
     assert cache.count_phases() == {"Running": 1, "Pending": 1}
+
+
+def test_of_a_pod_only_what_is_read_again_is_kept() -> None:
+    cache = Cache()
+    manifest = pod()
+    manifest["metadata"]["managedFields"] = [{"manager": "kubelet"}]
+    manifest["spec"] = {"nodeName": "node1", "volumes": [{"name": "tls"}], "containers": [{"name": "worker"}]}
+    state = {"running": {"startedAt": "2030-01-01T00:00:00Z"}}
+    manifest["status"] = {
+        "phase": "Running",
+        "hostIP": "10.0.0.1",
+        "conditions": [{"type": "Ready", "status": "True"}],
+        "containerStatuses": [{"name": "worker", "state": state, "imageID": "sha256:0", "volumeMounts": []}],
+    }
+    cache.put(manifest)
+    kept = cache.get("Pod", NAMESPACE, "sums-worker-0")
+    assert kept is not None
+    assert kept["spec"] == {"nodeName": "node1", "volumes": [{"name": "tls"}]}
+    assert kept["status"] == {
+        "phase": "Running",
+        "conditions": [{"type": "Ready", "status": "True"}],
+        "containerStatuses": [{"name": "worker", "state": state}],
+    }
+    assert kept["metadata"] == {k: v for k, v in manifest["metadata"].items() if k != "managedFields"}
+
+
+def test_a_job_is_kept_whole_but_for_who_set_which_field() -> None:
+    cache = Cache()
+    manifest = job(spec={"containers": 1})
+    manifest["metadata"]["managedFields"] = [{"manager": "kubectl"}]
+    cache.put(manifest)
+    assert list(cache.jobs()) == [(KEY, job(spec={"containers": 1}))]
+    cache.remove(manifest)
+    assert list(cache.jobs()) == []
+    assert cache.observe(KEY) is None

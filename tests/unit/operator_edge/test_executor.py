@@ -7,7 +7,7 @@ import pytest
 
 from dartes_operator.api import Api, ApiUnavailableError
 from dartes_operator.cache import Cache
-from dartes_operator.executor import Executor, NamespaceGoingError, Outcome
+from dartes_operator.executor import PODS_AT_ONCE, Executor, NamespaceGoingError, Outcome
 from dartes_operator.kinds import Key
 from dartes_operator.plan.types import (
     Action,
@@ -125,12 +125,44 @@ def test_a_refusal_is_told_apart_by_the_servers_words(code: int, message: str, t
     assert outcome.refused[0].message == message
 
 
+def test_a_limit_that_the_namespace_sets_is_no_mistake_of_the_job() -> None:
+    """A LimitRange has given it to the container before the pod was checked."""
+    words = 'Pod "p" is invalid: spec.containers[0].resources.requests: Invalid value: "1Gi": {}'
+    server = FakeServer()
+    server.refuse("POST", "pods", 422, words.format("must be less than or equal to memory limit of 768Mi"))
+    own = {"memory": "768Mi"}
+    for resources, trouble in (
+        ({"requests": {"memory": "1Gi"}}, Trouble.QUOTA_EXCEEDED),
+        ({"requests": {"memory": "1Gi"}, "limits": {"cpu": "1"}}, Trouble.QUOTA_EXCEEDED),
+        ({"requests": {"memory": "1Gi"}, "limits": own}, Trouble.INVALID),
+    ):
+        asked = {**pod(0), "spec": {"containers": [{"name": "worker", "resources": resources}]}}
+        assert troubles(execute(server, [Create(asked)])) == [trouble]
+
+
 def test_a_quota_refusal_spares_the_api_server_the_other_thousand_pods() -> None:
     server = FakeServer()
     server.refuse("POST", "pods", 403, QUOTA)
     outcome = execute(server, [Create(pod(i)) for i in range(1000)])
     assert set(troubles(outcome)) == {Trouble.QUOTA_EXCEEDED}
     assert len(server.calls) <= 16
+
+
+def test_whether_a_quota_has_room_by_now_is_asked_for_one_pod() -> None:
+    server = FakeServer()
+    server.refuse("POST", "pods", 403, QUOTA, times=17)
+    workers = [Create(pod(i)) for i in range(20)]
+
+    async def scenario(api: Api) -> None:
+        executor = Executor(api, Cache(), lambda: 0.0)
+        asked = []
+        for _ in range(3):
+            before = len(server.named("POST"))
+            await executor.execute(KEY, JOB_UID, workers)
+            asked.append(len(server.named("POST")) - before)
+        assert asked == [16, 1, 20]
+
+    with_server(server, scenario)
 
 
 def test_workers_leave_the_room_in_a_quota_to_the_coordinator() -> None:
@@ -219,6 +251,16 @@ def test_a_failing_api_server_is_tried_again_by_the_queue(code: int) -> None:
         execute(server, [Create(pod(0))])
 
 
+def test_a_webhook_that_does_not_answer_is_named_and_not_asked_for_all_pods() -> None:
+    server = FakeServer()
+    words = 'Internal error occurred: failed calling webhook "mpod.kb.io": connection refused'
+    server.refuse("POST", "pods", 500, words)
+    outcome = execute(server, [Create(pod(i)) for i in range(200)])
+    assert {entry.trouble for entry in outcome.refused} == {Trouble.WEBHOOK_AWAY}
+    assert "mpod.kb.io" in outcome.refused[0].message
+    assert len(outcome.refused) <= PODS_AT_ONCE
+
+
 def test_a_busy_api_server_says_when_to_come_back() -> None:
     server = FakeServer()
     server.refuse("POST", "pods", 429, "too many requests", headers={"Retry-After": "7"})
@@ -294,6 +336,22 @@ def test_applying_what_was_just_made_costs_nothing() -> None:
     server = FakeServer()
     execute(server, [Create(policy), Apply(policy)])
     assert [call.method for call in server.calls] == ["POST"]
+
+
+def test_a_start_that_is_cut_off_does_not_make_again_what_no_watch_shows() -> None:
+    policies = [owned("NetworkPolicy", f"sums-{name}") for name in ("coordinator", "worker")]
+    server = FakeServer()
+    server.refuse("POST", "sums-worker", 503, times=1)
+
+    async def scenario(api: Api) -> None:
+        executor = Executor(api, Cache(), lambda: 0.0)
+        actions = [Create(policy) for policy in policies]
+        with pytest.raises(ApiUnavailableError):
+            await executor.execute(KEY, JOB_UID, actions)
+        assert (await executor.execute(KEY, JOB_UID, actions)).refused == ()
+
+    with_server(server, scenario)
+    assert server.named("POST") == ["sums-coordinator", "sums-worker", "sums-worker"]
 
 
 def test_applying_again_after_a_while_restores_what_somebody_removed() -> None:

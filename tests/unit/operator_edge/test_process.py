@@ -4,6 +4,8 @@ import asyncio
 import json
 import logging
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import aiohttp
@@ -103,3 +105,9 @@ def test_a_line_for_people_names_the_job_too(
     with logs.speak_of(Key("team", "sums")):
         logging.getLogger("somewhere").info("within")
     assert capsys.readouterr().err.endswith("INFO operator within [team/sums]\n")
+
+
+def test_the_operator_does_without_numpy() -> None:
+    # It would be a tenth of its memory, and nothing that it decides needs an array.
+    program = "import sys, dartes_operator.app; sys.exit('numpy' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

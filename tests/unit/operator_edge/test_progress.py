@@ -292,6 +292,10 @@ def test_the_first_commit_and_the_end_are_watched_closely() -> None:
     assert interval(dataclasses.replace(running, estimated_remaining_seconds=8)) == OFTEN_SECONDS
 
 
+def test_what_people_should_be_told_comes_along() -> None:
+    assert to_progress(control_pb2.StatusResponse(notes=["a loss"]), TIME).notes == ("a loss",)
+
+
 def test_the_latest_evaluation_is_the_one_that_is_told() -> None:
     scores = [
         control_pb2.EvaluationScore(set_name="held-out", iteration=10, passed=9, problems=10),

@@ -57,6 +57,21 @@ def test_a_key_under_way_does_not_hold_up_the_others() -> None:
     assert queue.pop() == B
 
 
+def test_a_key_under_way_is_not_given_out_for_a_wish_that_was_outdone() -> None:
+    clock = Clock()
+    queue = queue_at(clock)
+    queue.add(A, 5.0)
+    queue.add(A)
+    assert queue.pop() == A
+    queue.add(A, 5.0)
+    clock.now += 5.0
+    assert queue.pop() is None
+    assert queue.next_due() is None
+    queue.done(A)
+    assert queue.pop() == A
+    assert queue.pop() is None
+
+
 def test_of_two_delays_the_earlier_holds() -> None:
     clock = Clock()
     queue = queue_at(clock)
@@ -118,6 +133,28 @@ def test_a_server_that_says_when_to_come_back_is_obeyed() -> None:
     queue = queue_at(Clock())
     assert queue.retry(A, at_least=7.0) == 7.0
     assert queue.next_due() == 7.0
+
+
+@pytest.mark.parametrize("under_way", [True, False])
+def test_an_event_does_not_come_before_the_time_that_a_server_has_named(under_way: bool) -> None:
+    clock = Clock()
+    queue = queue_at(clock)
+    queue.add(A)
+    assert queue.pop() == A
+    if under_way:
+        queue.add(A, urgent=True)
+    queue.retry(A, at_least=5.0)
+    queue.done(A)
+    queue.add(A, urgent=True)
+    clock.now += 4.9
+    assert queue.pop() is None
+    clock.now += 0.1
+    assert queue.pop() == A
+    queue.succeeded(A)
+    queue.done(A)
+    queue.add(A, urgent=True)
+    clock.now += URGENT_SPACING_SECONDS
+    assert queue.pop() == A
 
 
 def test_depth_counts_what_is_due_and_not_what_waits_for_its_time() -> None:

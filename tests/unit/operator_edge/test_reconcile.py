@@ -24,7 +24,7 @@ from dartes_operator.plan.types import (
     Plan,
     ReadCertificates,
 )
-from dartes_operator.queue import WorkQueue
+from dartes_operator.queue import AWAY_CAP_SECONDS, WorkQueue
 from dartes_operator.reconcile import RESYNC_SECONDS, Reconciler
 from dartes_operator.status_writer import StatusWriter
 
@@ -133,6 +133,24 @@ def test_no_event_is_written_where_the_status_was_not() -> None:
     assert scene.results() == {"unavailable": 1.0}
 
 
+def test_a_missing_right_is_told_on_the_job_though_its_status_can_not_be_written() -> None:
+    words = 'dartesjobs.dartes.dev "sums" is forbidden: User "op" cannot patch resource "dartesjobs/status"'
+    scene = Scene(deciding(Plan({"phase": "Running"})))
+    scene.server.refuse("PATCH", "status", 403, words)
+    scene.passes()
+    (event,) = [call.body for call in scene.server.calls if call.method == "POST"]
+    assert (event["type"], event["reason"]) == ("Warning", "Forbidden")
+    assert words in event["message"]
+    assert scene.results() == {"refused": 1.0}
+
+
+def test_no_event_speaks_of_rights_where_something_else_was_refused() -> None:
+    scene = Scene(deciding(Plan({"phase": "Running"})))
+    scene.server.refuse("PATCH", "status", 422, "status.phase: no such phase")
+    scene.passes()
+    assert scene.requests == ["PATCH status"]
+
+
 def test_a_pass_that_changes_nothing_asks_the_api_server_nothing() -> None:
     scene = Scene(deciding(Plan({"phase": "Running"})), {"phase": "Running"})
     scene.passes(3)
@@ -198,6 +216,27 @@ def test_an_old_state_is_planned_again_on_the_new_one() -> None:
     scene.passes(2)
     assert planned == [{}, {"suspend": True}]
     assert scene.results() == {"stale": 1.0, "success": 1.0}
+
+
+def test_conflicts_one_after_another_are_answered_with_growing_pauses() -> None:
+    scene = Scene(deciding(Plan({"phase": "Running"})))
+    scene.server.refuse("PATCH", "status", 409, reason="Conflict", times=4)
+    pauses: list[float] = []
+    scene.passes(4, {index: lambda: pauses.append(scene.queue.next_due() or 0.0) for index in range(4)})
+    assert pauses == sorted(pauses)
+    assert pauses[0] < 1.0 < pauses[-1]
+
+
+@pytest.mark.parametrize(("headers", "most"), [({"Retry-After": "2"}, 3.0), ({}, AWAY_CAP_SECONDS)])
+def test_a_server_that_is_busy_or_away_is_asked_again_soon_however_often_it_was(
+    headers: dict[str, str], most: float
+) -> None:
+    scene = Scene(deciding(Plan({"phase": "Running"})))
+    scene.server.refuse("PATCH", "status", 429 if headers else 503, headers=headers, times=9)
+    pauses: list[float] = []
+    scene.passes(9, {index: lambda: pauses.append(scene.queue.next_due() or 0.0) for index in range(9)})
+    assert max(pauses) == pytest.approx(most)
+    assert min(pauses) >= float(headers.get("Retry-After", 0))
 
 
 def test_an_error_is_tried_again_later_and_later() -> None:

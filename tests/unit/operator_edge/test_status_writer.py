@@ -112,6 +112,39 @@ def test_the_writer_says_when_to_come_again_for_numbers_that_it_holds_back() -> 
     assert said == [None, 6.0, None, None]
 
 
+def waiting(words: str, reason: str = "Unschedulable", kind: str = "WorkersReady") -> dict[str, Any]:
+    conditions = [
+        {"type": "Accepted", "status": "True", "reason": "Accepted", "message": ""},
+        {"type": kind, "status": "False", "reason": reason, "message": words},
+    ]
+    return {"conditions": conditions, "message": f"{reason}: {words}", "workers": {"ready": 0}}
+
+
+def test_what_is_said_of_one_of_many_waiting_pods_is_written_every_ten_seconds_at_most() -> None:
+    scene = Scene(waiting("worker-0: no room"))
+    scene.write(*(waiting(f"worker-{i}: no room") for i in range(1, 23)), seconds=1.0)
+    assert [patch["message"].split()[1] for patch in scene.patches] == [
+        "worker-1:",
+        "worker-11:",
+        "worker-21:",
+    ]
+
+
+@pytest.mark.parametrize(
+    "next_one",
+    [
+        waiting("worker-2: no image", reason="ImagePullBackOff"),
+        waiting("the spec is wrong", kind="Accepted"),
+        {**waiting("worker-2: no room"), "phase": "Running"},
+        {**waiting("worker-2: no room"), "workers": {"ready": 0, "desired": 3}},
+    ],
+)
+def test_another_reason_why_pods_wait_is_written_at_once(next_one: dict[str, Any]) -> None:
+    scene = Scene(waiting("worker-0: no room"))
+    scene.write(waiting("worker-1: no room"), next_one, seconds=1.0)
+    assert len(scene.patches) == 2
+
+
 @pytest.mark.parametrize("more", [{"phase": "Running"}, {"workers": {"ready": 2, "desired": 3}}])
 def test_numbers_of_pods_go_along_with_whatever_is_written_at_once(more: dict[str, Any]) -> None:
     scene = Scene({"workers": {"ready": 0, "desired": 2}})

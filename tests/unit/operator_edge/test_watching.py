@@ -7,10 +7,10 @@ import kopf
 import pytest
 
 from dartes_operator import listing
-from dartes_operator.api import Api
-from dartes_operator.cache import Cache
+from dartes_operator.api import PAGE, Api
+from dartes_operator.cache import Cache, without_ballast
 from dartes_operator.handlers import Patience, kopf_settings, registry, take_in
-from dartes_operator.kinds import WATCHED, Key
+from dartes_operator.kinds import JOB, WATCHED, Key
 from dartes_operator.listing import Listings, WatchSilentError
 from dartes_operator.plan.types import Manifest
 from dartes_operator.queue import WorkQueue
@@ -82,13 +82,41 @@ def test_no_handler_makes_kopf_write_to_an_object() -> None:
         assert not writing.get_all_handlers()
 
 
+def test_kopf_lists_page_by_page_and_copies_no_object_to_compare_it() -> None:
+    settings = kopf_settings()
+    assert settings.watching.chunk_size == PAGE
+    body = kopf.Body(owned("Pod", "sums-worker-0"))
+    storage, progress = settings.persistence.diffbase_storage, settings.persistence.progress_storage
+    patch = kopf.Patch()
+    found = storage.build(body=body, extra_fields=None)
+    assert (storage.fetch(body=body), progress.clear(essence=found)) == (None, {})
+    storage.store(body=body, patch=patch, essence=found)
+    progress.touch(body=body, patch=patch, value="now")
+    assert not patch
+
+
+def test_a_listing_holds_no_more_of_an_object_than_is_kept() -> None:
+    server = FakeServer()
+    pod = owned("Pod", "sums-worker-0")
+    pod["metadata"]["managedFields"] = [{"manager": "kubelet"}]
+    server.put("pods", {**pod, "spec": {"nodeName": "node1", "containers": []}})
+    found: list[Manifest] = []
+
+    async def scenario(api: Api) -> None:
+        found.extend((await api.list_all("Pod", NAMESPACE, "", without_ballast)).items)
+
+    with_server(server, scenario)
+    assert found[0]["spec"] == {"nodeName": "node1"}
+    assert "managedFields" not in found[0]["metadata"]
+
+
 def test_a_watch_outlasts_any_outage() -> None:
     delays = list(itertools.islice(Patience(), 1000))
     assert max(delays) <= 10
     assert list(itertools.islice(Patience(), 3)) == delays[:3]
 
 
-def test_nothing_is_synced_before_every_kind_is_listed() -> None:
+def test_nothing_is_synced_before_every_kind_is_listed(caplog: pytest.LogCaptureFixture) -> None:
     watcher, server = Watcher(), FakeServer()
     server.put("dartesjobs", job(), "/apis/dartes.dev/v1alpha1")
     server.refuse("GET", "persistentvolumeclaims", 503, times=1)
@@ -107,6 +135,60 @@ def test_nothing_is_synced_before_every_kind_is_listed() -> None:
     assert seen == [False]
     assert watcher.cache.synced
     assert watcher.cache.observe(KEY) is not None
+    assert "nothing is done until it works: PersistentVolumeClaim: " in caplog.text
+
+
+def test_a_namespace_that_is_gone_keeps_no_other_from_being_looked_after(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """It takes the operator's Role along, so what is said of it is that the right is missing."""
+    watcher, server = Watcher(), FakeServer()
+    server.put("dartesjobs", job(), "/apis/dartes.dev/v1alpha1")
+    server.put("pods", owned("Pod", "sums-worker-0"))
+    words = 'cannot list resource "dartesjobs" in API group "dartes.dev" in the namespace "gone"'
+    server.refuse("GET", "/namespaces/gone/", 403, words, times=2)
+
+    async def scenario(api: Api) -> None:
+        listings = Listings(api, watcher.cache, ("gone", NAMESPACE), watcher.queue.add, lambda: watcher.now)
+        await listings.fill()
+        await listings.compare(JOB)
+        assert [call.path for call in server.calls if "/gone/" in call.path and "pods" in call.path] == []
+        back = job(uid="back")
+        server.put(
+            "dartesjobs",
+            {**back, "metadata": {**back["metadata"], "namespace": "gone"}},
+            "/apis/dartes.dev/v1alpha1",
+        )
+        comparing = asyncio.create_task(listings.compare(JOB))
+        while watcher.cache.get(JOB, "gone", "sums") is None:
+            await asyncio.sleep(0)
+        comparing.cancel()
+
+    with_server(server, scenario)
+    assert watcher.cache.synced
+    assert watcher.cache.get("Pod", NAMESPACE, "sums-worker-0") is not None
+    assert [record.message for record in caplog.records if words in record.message] == [
+        f"namespace gone is left out until its jobs can be listed: {words}"
+    ], "said once"
+
+
+@pytest.mark.parametrize("refused", ["/namespaces/team/dartesjobs", "/namespaces/team/pods"])
+def test_nothing_is_done_where_a_namespace_can_be_listed_in_part_or_none_at_all(refused: str) -> None:
+    watcher, server = Watcher(), FakeServer()
+    server.refuse("GET", refused, 403, "no such right")
+    seen: list[bool] = []
+
+    async def scenario(api: Api) -> None:
+        filling = asyncio.create_task(watcher.listings(api).fill())
+        while len([call for call in server.calls if refused in call.path]) < 2:
+            await asyncio.sleep(0)
+        seen.append(watcher.cache.synced)
+        filling.cancel()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(listing, "FIRST_RETRY_SECONDS", 0.0)
+        with_server(server, scenario)
+    assert seen == [False]
 
 
 def test_objects_from_a_listing_know_their_kind() -> None:

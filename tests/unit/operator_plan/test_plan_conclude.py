@@ -3,6 +3,7 @@
 import pytest
 
 from dartes_operator.plan.types import Trouble
+from dartes_operator.plan.workers import MOST_CREATED_AT_ONCE
 
 from .kit import Cluster, running
 
@@ -25,6 +26,9 @@ def _refused(prefix: str, trouble: Trouble, message: str = "words") -> Cluster:
         ("Pod/addition-worker", Trouble.QUOTA_EXCEEDED, "WorkersReady", "QuotaExceeded"),
         ("Pod/addition-worker", Trouble.INVALID, "Accepted", "PodTemplateInvalid"),
         ("Pod/addition-worker", Trouble.FORBIDDEN, "ResourcesReady", "Forbidden"),
+        ("Pod/addition-coordinator", Trouble.WEBHOOK_AWAY, "CoordinatorReady", "WebhookUnavailable"),
+        ("Pod/addition-worker", Trouble.WEBHOOK_AWAY, "WorkersReady", "WebhookUnavailable"),
+        ("Service/", Trouble.WEBHOOK_AWAY, "ResourcesReady", "WebhookUnavailable"),
         ("Service/", Trouble.INVALID, "ResourcesReady", "Invalid"),
     ],
 )
@@ -68,6 +72,15 @@ def test_a_name_conflict_at_the_start_leaves_the_spec_open_to_change() -> None:
     assert "startTime" not in cluster.status
     assert cluster.status["phase"] == "Pending"
     assert "CoordinatorCreated" not in cluster.event_reasons()
+
+
+def test_more_workers_than_are_made_at_once_do_not_make_a_quota_be_asked_without_pause() -> None:
+    cluster = running()
+    cluster.refuse = {"Pod/addition-worker": (Trouble.QUOTA_EXCEEDED, "exceeded quota: team")}
+    cluster.edit(workers={"replicas": MOST_CREATED_AT_ONCE + 100})
+    cluster.settle()
+    assert cluster.last is not None
+    assert cluster.last.requeue_after == 15.0
 
 
 def test_a_quota_costs_no_budget_and_keeps_what_runs() -> None:

@@ -80,6 +80,50 @@ def test_time_in_a_queue_is_not_time_to_start() -> None:
     assert cluster.event_reasons().count("Queued") == cluster.event_reasons().count("Admitted") == 1
 
 
+def _admit(cluster: Cluster) -> None:
+    """The queue lets every worker in."""
+    for pod in cluster.pods("worker").values():
+        pod["spec"].pop("schedulingGates", None)
+
+
+def _preempted() -> Cluster:
+    """A job that has trained for a while, and whose workers the queue has taken away."""
+    cluster = Cluster(job(queueName="team", startupDeadlineSeconds=60))
+    cluster.settle()
+    _admit(cluster)
+    cluster.start_all()
+    cluster.settle()
+    assert cluster.status["phase"] == "Running"
+    cluster.advance(3)
+    cluster.settle()
+    for name in cluster.pods("worker"):
+        cluster.disrupt(name, reason="Preempted")
+    cluster.settle()
+    return cluster
+
+
+def test_a_job_whose_workers_were_all_preempted_is_queued_again() -> None:
+    cluster = _preempted()
+    assert cluster.status["phase"] == "Queued"
+    assert cluster.condition("QuotaReserved")["status"] == "False"
+    assert cluster.status["message"].startswith("Queued: waiting in the queue team")
+
+
+def test_a_preempted_job_is_held_to_no_startup_deadline_once_it_has_trained() -> None:
+    cluster = _preempted()
+    cluster.pass_by(1000)
+    cluster.settle()
+    _admit(cluster)
+    cluster.settle()
+    assert cluster.status["phase"] == "Restarting", "it has run before"
+    cluster.pass_by(1000)
+    cluster.settle()
+    assert cluster.condition("Failed") == {}, "its nodes may take their time"
+    cluster.start_all()
+    cluster.settle()
+    assert cluster.status["phase"] == "Running"
+
+
 def test_a_finished_job_is_deleted_after_its_time_to_live() -> None:
     cluster = running(ttlSecondsAfterFinished=50)
     cluster.end_pod("addition-coordinator", 0, message=FINAL_WORDS)

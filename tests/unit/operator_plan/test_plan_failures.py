@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from dartes.errors import DISK_FULL
 from dartes.spec.crd.status import MOST_COUNTED
 from dartes_operator.plan.endings import Verdict, ending_of
 from dartes_operator.plan.pods import read_pod
@@ -187,6 +188,40 @@ def test_a_workers_misconfiguration_counts_only_before_the_first_commit() -> Non
     late.settle()
     assert late.condition("Failed") == {}
     assert late.status["failures"]["worker"] == 1
+
+
+def test_a_coordinator_that_finds_its_volume_full_comes_back_until_there_is_room_and_costs_nothing() -> None:
+    cluster = running(failurePolicy={"coordinatorRestarts": 0})
+    words = f"/var/lib/dartes/run: {DISK_FULL} (No space left on device); free some space"
+    cluster.progress = None
+    for _ in range(20):
+        cluster.end_pod("addition-coordinator", 75, message=words)
+        cluster.settle()
+        healthy = cluster.condition("CheckpointHealthy")
+        assert (healthy["status"], healthy["reason"], healthy["message"]) == ("False", "Paused", words)
+        cluster.pass_by(14)
+        cluster.settle()
+        assert cluster.pod("addition-coordinator")["status"]["phase"] == "Failed", "it waits a while"
+        cluster.pass_by(1)
+        cluster.settle()
+        cluster.leave_all()
+        cluster.settle()
+        cluster.start_all()
+    assert cluster.condition("Failed") == {}
+    assert cluster.status["failures"]["coordinator"] == 0
+    assert cluster.status["lastFailure"]["reason"] == "VolumeFull"
+    assert cluster.event_reasons().count("CheckpointFailed") == 1, "said once, however often it comes back"
+    assert cluster.status["message"].startswith("Paused: /var/lib/dartes/run: the disk is full")
+    cluster.advance(1)
+    cluster.settle()
+    assert cluster.condition("CheckpointHealthy")["status"] == "True"
+
+
+def test_a_worker_with_a_full_disk_fails_as_any_other() -> None:
+    cluster = running()
+    cluster.end_pod("addition-worker-0", 75, message=f"/tmp: {DISK_FULL}")
+    cluster.settle()
+    assert cluster.status["failures"]["worker"] == 1
 
 
 def test_a_coordinator_that_fails_too_often_fails_the_job() -> None:

@@ -1,5 +1,10 @@
 """Policies and budget follow the spec, with few requests."""
 
+from dataclasses import replace
+
+from dartes_operator.plan.conclude import conclude
+from dartes_operator.plan.types import Apply, Refused, Trouble
+
 from .kit import Cluster, job, running
 
 
@@ -12,6 +17,28 @@ def test_policies_are_written_again_only_when_the_spec_moves_on() -> None:
     cluster.edit(networkPolicy={"mode": "Strict"})
     cluster.settle()
     assert "443" in str(cluster.objects[("NetworkPolicy", "addition-worker")]["spec"]["egress"])
+
+
+def test_an_operator_that_came_back_in_another_namespace_is_let_in() -> None:
+    cluster = running()
+    cluster.defaults = replace(cluster.defaults, operator_namespace="elsewhere")
+    cluster.settle()
+    ingress = cluster.objects[("NetworkPolicy", "addition-coordinator")]["spec"]["ingress"]
+    assert "elsewhere" in str(ingress)
+    before = cluster.requests
+    cluster.settle()
+    assert cluster.requests == before, "they are written once"
+
+
+def test_policies_that_were_refused_are_asked_for_again() -> None:
+    cluster = running()
+    cluster.defaults = replace(cluster.defaults, operator_namespace="elsewhere")
+    written = cluster.status["policyHash"]
+    planned = cluster.plan()
+    (action, *_) = [each for each in planned.actions if isinstance(each, Apply)]
+    assert planned.status["policyHash"] != written
+    concluded = conclude(planned, [Refused(action, Trouble.FORBIDDEN, "no")])
+    assert concluded.status["policyHash"] == written
 
 
 def test_policies_turned_off_are_deleted() -> None:

@@ -1,5 +1,7 @@
 """Progress: rarely written, and a run that stands still is called stalled."""
 
+from dartes.errors import RESTORED
+
 from .kit import running
 
 
@@ -84,6 +86,23 @@ def test_a_paused_run_says_why_once() -> None:
     cluster.advance(2, phase="PHASE_RUNNING", message="")
     cluster.settle()
     assert cluster.condition("CheckpointHealthy")["status"] == "True"
+
+
+def test_a_run_that_lost_its_newest_state_says_what_that_cost_once() -> None:
+    cluster = running()
+    cluster.advance(14)
+    cluster.settle()
+    lost = f"state.sqlite: damaged. The backup state-00000010.sqlite {RESTORED}: 10 iterations are kept"
+    cluster.advance(10, incarnation=2, notes=("a warning about the data", lost))
+    cluster.settle()
+    cluster.advance(11)
+    cluster.settle()
+    condition = cluster.condition("CheckpointHealthy")
+    assert (condition["status"], condition["reason"], condition["message"]) == ("True", "Restored", lost)
+    assert cluster.event_reasons().count("Restored") == 1
+    cluster.advance(12, incarnation=3, notes=())
+    cluster.settle()
+    assert cluster.condition("CheckpointHealthy")["reason"] == "Written"
 
 
 def test_an_agreed_digest_is_shown() -> None:

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from dartes_operator.plan import pinning
 from dartes_operator.plan.finish import FAREWELL_SECONDS
 from dartes_operator.plan.plan import plan
 from dartes_operator.plan.types import Create, IssueCertificates
@@ -169,6 +170,27 @@ def test_a_template_changed_while_running_is_ignored_and_said_so_once() -> None:
     assert "spec.workers.podTemplate" in cluster.condition("Accepted")["message"]
     assert cluster.event_reasons().count("TemplateChangeIgnored") == 1
     assert [key for key in cluster.objects if key[0] == "ConfigMap"] == config_map
+    cluster.edit(workers={"podTemplate": None})
+    cluster.settle()
+    assert cluster.condition("Accepted")["reason"] == "Accepted"
+
+
+def test_the_pinned_job_is_read_after_an_edit_and_at_no_other_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = running()
+    reads: list[str] = []
+
+    def read(text: str) -> None:
+        reads.append(text)
+
+    monkeypatch.setattr(pinning, "read_pinned", read)
+    for _ in range(3):
+        cluster.advance(1)
+        cluster.pass_by(60)
+        cluster.step()
+    assert reads == []
+    cluster.edit(workers={"replicas": 3})
+    cluster.step()
+    assert reads
 
 
 def test_a_refused_template_names_its_paths_and_makes_nothing() -> None:
@@ -191,6 +213,21 @@ def test_a_lost_run_config_is_rendered_again() -> None:
     del cluster.objects[key]
     cluster.settle()
     assert key in cluster.objects
+
+
+def test_a_run_config_lost_after_an_upgrade_is_rendered_with_the_images_of_the_run() -> None:
+    cluster = running()
+    images = cluster.status["images"]
+    for key in [key for key in cluster.objects if key[0] == "ConfigMap"]:
+        del cluster.objects[key]
+    cluster.defaults = replace(DEFAULTS, coordinator_image="new/coordinator:2", worker_image="new/worker:2")
+    cluster.settle()
+    cluster.vanish("addition-worker-0")
+    cluster.settle()
+    assert {pod["spec"]["containers"][0]["image"] for pod in cluster.pods("worker").values()} == {
+        "dartes/worker:1"
+    }
+    assert cluster.status["images"] == images
 
 
 @pytest.mark.parametrize("crash", range(12))

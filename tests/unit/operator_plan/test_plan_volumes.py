@@ -76,6 +76,23 @@ def test_a_claim_named_by_resume_from_is_used_and_none_is_made() -> None:
         assert cluster.objects[CLAIM]["metadata"]["uid"] == "claim-uid"
 
 
+def test_an_older_iteration_is_asked_of_the_coordinator_in_this_jobs_name() -> None:
+    for iteration in (0, 12):
+        cluster = Cluster(job(checkpoint={"resumeFrom": {"jobName": "addition", "iteration": iteration}}))
+        _retained(cluster)
+        cluster.settle()
+        (container,) = cluster.pod("addition-coordinator")["spec"]["containers"]
+        assert container["command"][-4:] == ["--rewind-to", str(iteration), "--rewind-key", UID]
+
+
+def test_without_an_iteration_the_coordinator_is_asked_to_go_back_nowhere() -> None:
+    cluster = Cluster(job(checkpoint={"resumeFrom": {"jobName": "addition"}}))
+    _retained(cluster)
+    cluster.settle()
+    (container,) = cluster.pod("addition-coordinator")["spec"]["containers"]
+    assert not [word for word in container["command"] if word.startswith("--rewind")]
+
+
 def test_resume_from_and_another_claim_together_are_refused() -> None:
     cluster = Cluster(job(checkpoint={"resumeFrom": {"claimName": "a"}, "volume": {"claimName": "b"}}))
     cluster.settle()

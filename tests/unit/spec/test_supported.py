@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic.alias_generators import to_camel
 
-from dartes.spec import LoadedJob, supported
+from dartes.spec import LoadedJob, honoured, supported
 from dartes.spec.fields import entries, entry_paths
 from dartes.spec.honoured import (
     HONOURED,
@@ -38,7 +38,11 @@ def test_a_field_that_nothing_honours_is_refused_by_name(
     assert problems({path: value}) == {path: NOT_YET}
 
 
-def test_part_of_a_field_may_be_honoured_and_the_rest_refused(problems: Problems) -> None:
+def test_part_of_a_field_may_be_honoured_and_the_rest_refused(
+    problems: Problems, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = ("spec", "checkpoint", "resumeFrom")
+    monkeypatch.setattr(honoured, "_PATHS", honoured._PATHS - {whole} | {(*whole, "jobName")})
     found = problems({"spec.checkpoint.resumeFrom": {"jobName": "other", "iteration": 3}})
     assert found == {"spec.checkpoint.resumeFrom.iteration": NOT_YET}
 
@@ -250,6 +254,18 @@ def test_a_task_that_the_user_installed_is_known(load: Load, monkeypatch: pytest
     assert load({"spec.task.kind": "my-task"}).job.spec.task.kind == "my-task"
 
 
+def test_what_is_installed_is_looked_up_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[str] = []
+
+    def look(group: str) -> EntryPoints:
+        looked.append(group)
+        return EntryPoints([])
+
+    monkeypatch.setattr(supported, "entry_points", look)
+    assert supported.known_kinds() == supported.known_kinds() == ()
+    assert looked == [supported.TASK_GROUP]
+
+
 def test_the_tables_name_only_fields_that_exist() -> None:
     for path in (*HONOURED, *HONOURED_SCHEMES):
         assert tuple(path.split(".")) in entry_paths(), path
@@ -258,10 +274,10 @@ def test_the_tables_name_only_fields_that_exist() -> None:
 def test_every_field_is_honoured_or_refused_and_never_both() -> None:
     for entry in entries():
         assert not (is_honoured(entry.path) and not is_honoured((*entry.path, "inner")))
-    honoured = {entry.text for entry in entries() if is_honoured(entry.path)}
-    assert "spec.es.sigma" in honoured
-    assert "spec.workers.minReplicas" in honoured
-    assert "spec.checkpoint.resumeFrom.iteration" not in honoured
+    found = {entry.text for entry in entries() if is_honoured(entry.path)}
+    assert "spec.es.sigma" in found
+    assert "spec.workers.minReplicas" in found
+    assert "spec.checkpoint.resumeFrom.iteration" in found
     assert not holds_honoured(("spec", "monitoring"))
 
 

@@ -45,8 +45,8 @@ _BY_REASON: Final[Mapping[str, str]] = {
     "ImagePullBackOff": "check the image's name and whether the nodes may pull it (imagePullSecrets, "
     "image.registry of the chart); it starts by itself when the image can be pulled",
     "SecretMissing": "create the Secret or claim that the message names; the pods start by themselves then",
-    "QuotaExceeded": "raise the namespace's ResourceQuota or lower workers.replicas; the operator "
-    "goes on trying",
+    "QuotaExceeded": "raise the namespace's ResourceQuota or LimitRange, or ask for less (workers.replicas, "
+    "resources); the operator goes on trying",
     "NameConflict": "delete or rename the object that the message names; another owner has it",
     "VolumeExists": "an earlier job of this name left its volume: go on with it by checkpoint.resumeFrom, or "
     "delete that PersistentVolumeClaim if its run is not needed any more",
@@ -61,6 +61,8 @@ _BY_REASON: Final[Mapping[str, str]] = {
     "job again; it is tried again every few minutes",
     "Forbidden": "give the operator the right that the message names (rbac.create of the chart makes all "
     "that it needs); it tries again each minute",
+    "WebhookUnavailable": "see why the webhook that the message names doesn't answer; the job goes on by "
+    "itself when it does",
     "DeadlineExceeded": f"what was committed is on the volume; {_ANEW}; give it more activeDeadlineSeconds",
     "StartupDeadlineExceeded": "see in the message why its pods did not start, and mend that or give it a "
     f"longer startupDeadlineSeconds; {_ANEW}",

@@ -98,6 +98,7 @@ def status_node() -> Node:
             runId=described(text(63), "Name of the run, the same from start to end."),
             images=described(mapping(text(512), 8), "Images that the run is pinned to, by role."),
             templateHash=described(text(63), "Hash of the pinned settings and pod templates."),
+            policyHash=described(text(63), "Hash of the policies around the pods, as last written."),
             coordinator=fields(podName=text(), incarnation=_COUNT, ready=boolean(), restarts=_COUNT),
             workers=fields(
                 replicas=_COUNT,
