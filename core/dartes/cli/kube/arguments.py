@@ -19,7 +19,8 @@ def command_line() -> argparse.ArgumentParser:
     """The parser; its result names a `command`."""
     parser = Parser(
         prog="kubectl dartes",
-        description="A DartESJob in a cluster: where it stands, what it logs, and the model it trained.",
+        description="A DartESJob in a cluster: where it stands, what it logs, the model it trained, and what "
+        "to hand on when something is wrong.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -87,15 +88,47 @@ def command_line() -> argparse.ArgumentParser:
     export.add_argument(
         "--remote", action="store_true", help="build it in the cluster and copy the finished model"
     )
+
+    report = _command(
+        commands,
+        "report-bug",
+        "one archive for a bug report, without secrets",
+        "Writes one .tar.gz with the job's objects, events, logs and metrics, the operator's, and versions. "
+        "Secrets are never read; values that are named as secrets, or look like tokens, are removed.",
+        all_jobs=True,
+    )
+    report.add_argument(
+        "--output",
+        "-o",
+        type=Path,
+        default=Path("dartes-report.tar.gz"),
+        metavar="FILE",
+        help="new file for the archive (default: %(default)s)",
+    )
+    report.add_argument(
+        "--operator-namespace",
+        metavar="NS",
+        help="namespace of the operator (default: all are searched, where you may)",
+    )
     return parser
 
 
 def _command(
-    commands: "argparse._SubParsersAction[Parser]", name: str, summary: str, description: str
+    commands: "argparse._SubParsersAction[Parser]",
+    name: str,
+    summary: str,
+    description: str,
+    *,
+    all_jobs: bool = False,
 ) -> argparse.ArgumentParser:
     parser = commands.add_parser(name, help=summary, description=description)
     parser.set_defaults(command=name)
-    parser.add_argument("name", metavar="NAME", help="name of the job (kubectl get dej lists them)")
+    if all_jobs:
+        parser.add_argument(
+            "name", nargs="?", metavar="NAME", help="name of the job (default: all of the namespace)"
+        )
+    else:
+        parser.add_argument("name", metavar="NAME", help="name of the job (kubectl get dej lists them)")
     parser.add_argument(
         "--namespace", "-n", metavar="NS", help="namespace of the job (default: the context's)"
     )

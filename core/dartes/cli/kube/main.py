@@ -81,6 +81,14 @@ def _export(kubectl: Kubectl, options: argparse.Namespace) -> int:
     return ExitCode.DONE
 
 
+def _report_bug(kubectl: Kubectl, options: argparse.Namespace) -> int:
+    from dartes.cli.kube.report import Asked, report_bug
+
+    for line in report_bug(kubectl, options.name, Asked(options.output, options.operator_namespace), _say):
+        print(printable(line))  # noqa: T201 - the command's output
+    return ExitCode.DONE
+
+
 def _say(text: str) -> None:
     print(printable(text), file=sys.stderr, flush=True)  # noqa: T201
 
@@ -91,8 +99,8 @@ def _failed(message: str, code: ExitCode) -> int:
 
 
 def _interrupted(options: argparse.Namespace) -> int:
-    """Ctrl-C is how following and watching end; of an export it is an interruption."""
-    if options.command == "export":
+    """Ctrl-C is how following and watching end; of what writes files it is an interruption."""
+    if options.command in ("export", "report-bug"):
         return _failed(
             "interrupted; nothing is left behind, neither here nor in the cluster", ExitCode.DRAINED
         )
@@ -107,6 +115,7 @@ _COMMANDS: Final[Mapping[str, Callable[[Kubectl, argparse.Namespace], int]]] = {
     "status": _status,
     "logs": _logs,
     "export": _export,
+    "report-bug": _report_bug,
 }
 
 
