@@ -2,19 +2,19 @@
 
 from .rendering import refusal, render
 
-POD_LIKE = {"create", "get", "list", "watch", "patch", "delete"}
-READ_BY_NAME = {"create", "get", "patch", "delete"}
+WATCHED = {"create", "get", "list", "watch"}
+READ_BY_NAME = {"create", "get", "patch"}
 OPERATOR = {
     ("dartes.dev", "dartesjobs"): {"get", "list", "watch", "delete"},
     ("dartes.dev", "dartesjobs/status"): {"patch"},
     ("dartes.dev", "dartesjobs/finalizers"): {"update"},
-    ("", "pods"): POD_LIKE,
-    ("", "services"): POD_LIKE,
-    ("", "configmaps"): POD_LIKE,
-    ("", "persistentvolumeclaims"): POD_LIKE,
+    ("", "pods"): WATCHED | {"delete"},
+    ("", "services"): WATCHED,
+    ("", "configmaps"): WATCHED | {"delete"},
+    ("", "persistentvolumeclaims"): WATCHED | {"patch", "delete"},
     ("", "secrets"): READ_BY_NAME,
-    ("networking.k8s.io", "networkpolicies"): READ_BY_NAME,
-    ("policy", "poddisruptionbudgets"): READ_BY_NAME,
+    ("networking.k8s.io", "networkpolicies"): READ_BY_NAME | {"delete"},
+    ("policy", "poddisruptionbudgets"): READ_BY_NAME | {"delete"},
     ("", "events"): {"create", "patch"},
 }
 
