@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Every static check, one line each; all of them run, and the exit status is 1 where one failed.
-# Needs nothing but .venv; reads git history (never writes it) for the protocol's breaking changes.
+# Needs nothing but .venv; what earlier releases promised is in compatibility/.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
 
@@ -20,31 +20,6 @@ check() { # NAME COMMAND...
     fi
 }
 
-# The proto/ of the newest commit in which it differs from the present one; silent where there is none.
-previous_protocol() { # FOLDER
-    local commit
-    for commit in HEAD HEAD~1; do
-        git rev-parse --quiet --verify "$commit:proto" >/dev/null 2>&1 || return 1
-        rm -rf "$1" && mkdir "$1"
-        git archive "$commit" proto core/dartes/rpc/__init__.py | tar -x -C "$1" || return 1
-        diff -r "$1/proto" proto >/dev/null || return 0
-    done
-    return 1
-}
-
-breaking_changes() {
-    local previous="$output/previous"
-    if ! previous_protocol "$previous"; then
-        echo "nothing before it to compare with"
-    elif diff <(grep PROTOCOL_VERSION "$previous/core/dartes/rpc/__init__.py") \
-        <(grep PROTOCOL_VERSION core/dartes/rpc/__init__.py) >/dev/null; then
-        buf breaking --against "$previous/proto" ||
-            { echo "either keep the old form working or raise dartes.rpc.PROTOCOL_VERSION"; return 1; }
-    else
-        echo "PROTOCOL_VERSION has changed: workers and coordinators of the other one are refused by name"
-    fi
-}
-
 helm_lint() {
     local helm
     helm="$(python -m testcluster tools)/helm" && "$helm" lint --strict charts/dartes
@@ -58,7 +33,7 @@ check "ruff format" ruff format --check --output-format concise .
 check "mypy --strict" mypy
 check "import-linter" lint-imports
 check "buf lint" buf lint
-check "buf breaking" breaking_changes
+check "compatibility" python -m scripts.check_compatibility
 check "hadolint" hadolint Dockerfile
 check "helm lint" helm_lint
 check "shellcheck" shellcheck "${shell_scripts[@]}"
