@@ -23,6 +23,7 @@ from testcluster.build_context import Context
 from testcluster.buildah import Buildah
 from testcluster.commands import ClusterError, attempt, locked, read, say, write
 from testcluster.paths import Paths
+from testcluster.previous import previous
 from testcluster.stand_ins import REVISION as STAND_INS_REVISION
 from testcluster.stand_ins import ensure_stand_ins, locked_version, pin_stand_ins
 
@@ -47,6 +48,11 @@ PACKAGE_STAGES: Final = {
 
 CACHE_REVISION: Final = 1
 """Raised when the same sources are to be built again: this file's own part in an image has changed."""
+
+PREVIOUS_BUILT: Final = ("operator", "coordinator")
+"""What of the release before this one is built; its other images are the present ones under its names."""
+
+PREVIOUS_TARGETS: Final = (*PREVIOUS_BUILT, "worker")
 
 PACKAGES_ARCHIVE: Final = "dartes-packages.tar"
 SOURCE_ARCHIVE: Final = "dartes.tar"
@@ -75,6 +81,16 @@ def ensure_images(paths: Paths, targets: Sequence[str] = TARGETS) -> Images:
     store = paths.cache.parent / "images"
     with locked(store / "lock"):
         return _ensure(paths, Buildah(store), targets)
+
+
+def ensure_previous(paths: Paths) -> Images:
+    """Build operator and coordinator of the release before this one; its worker is the present one.
+
+    Their archive is not among those that every node loads. ClusterError where the build fails.
+    """
+    store = paths.cache.parent / "images"
+    with locked(store / "lock"):
+        return _ensure_previous(Buildah(store))
 
 
 def image_name(target: str, version: str) -> str:
@@ -112,6 +128,41 @@ def _ensure(paths: Paths, buildah: Buildah, targets: Sequence[str]) -> Images:
     write(stamp, built)
     say(f"images are ready after {time.monotonic() - began:.0f} s")
     return Images(names, archives, changed=True)
+
+
+def _ensure_previous(buildah: Buildah) -> Images:
+    present = Context.read(ROOT)
+    context = previous(present)
+    names = {target: image_name(target, context.version) for target in PREVIOUS_TARGETS}
+    archive, stamp = buildah.store / "previous.tar", buildah.store / "previous.json"
+    worker = buildah.image_id(_store_name("worker", present.version))
+    if worker is None:
+        raise ClusterError("the present images are not built: python -m testcluster.images build")
+    key = context.fingerprint(BASE_IMAGE, worker, str(CACHE_REVISION))
+    if archive.exists() and read(stamp) == key:
+        return Images(names, (archive,), changed=False)
+    with _build_options(buildah, context) as options:
+        for target in PREVIOUS_BUILT:
+            _build(buildah, target, context.version, options)
+    layout = buildah.store / "layout"
+    stored = {
+        target: _store_name(target, context.version if target in PREVIOUS_BUILT else present.version)
+        for target in names
+    }
+    images = {
+        f"docker.io/{names[target]}": copy_to_layout(buildah, stored[target], layout) for target in names
+    }
+    packages = [
+        blob
+        for target in names
+        for blob in copy_to_layout(
+            buildah, _store_name(PACKAGE_STAGES[target], present.version), layout
+        ).blobs
+    ]
+    write_archive(layout, images, packages, archive)
+    write(stamp, key)
+    say(f"built the images of release {context.version}")
+    return Images(names, (archive,), changed=True)
 
 
 def _build(buildah: Buildah, target: str, version: str, options: Sequence[str]) -> None:

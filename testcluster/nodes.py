@@ -168,6 +168,8 @@ def kubelet_config(machinery: Machinery, node: str, address: str) -> dict[str, A
         # A full disk of the host must not cost the images that were loaded by hand.
         "imageGCHighThresholdPercent": 100,
         "imageGCLowThresholdPercent": 99,
+        # An image that was loaded by hand stays everybody's, though a pod has pulled it with a secret.
+        "imagePullCredentialsVerificationPolicy": "NeverVerify",
     }
 
 
