@@ -20,6 +20,8 @@ from .releases import Releases
 
 HERE = Path(__file__).parent
 KEEPER = pytest.StashKey[Keeper]()
+EXTRAS = {"kwok": "kwok", "metrics-server": "metrics_server", "kueue": "kueue"}
+"""Fixtures that start an extra of `testcluster.extras`, whose programs are built before the first test."""
 LAST = ("lossy_cluster", "bare_host")
 """Fixtures whose tests run after all others, in this order: they take the shared cluster down."""
 
@@ -68,8 +70,11 @@ def pytest_runtestloop(session: pytest.Session) -> None:
     if not ours or session.config.option.collectonly:
         return
     keeper = keeper_of(session.config)
-    needing_images = {"images", "lossy_release"}
-    keeper.prepare(with_images=any(needing_images.intersection(fixtures_of(item)) for item in ours))
+    used = {name for item in ours for name in fixtures_of(item)}
+    keeper.prepare(
+        with_images=bool(used & {"images", "lossy_release"}),
+        extras=[name for name, fixture in EXTRAS.items() if fixture in used],
+    )
 
 
 @pytest.fixture(scope="session")
@@ -179,11 +184,28 @@ def releases(
 @pytest.fixture(scope="session")
 def kwok(cluster: HeldCluster) -> Kwok:
     """Fake nodes, whose pods run at once and are nothing but objects."""
+    start_extra(cluster, "kwok")
+    return Kwok(cluster)
+
+
+@pytest.fixture(scope="session")
+def metrics_server(cluster: HeldCluster) -> None:
+    """What a HPA asks for the usage of pods."""
+    start_extra(cluster, "metrics-server")
+
+
+@pytest.fixture(scope="session")
+def kueue(cluster: HeldCluster) -> None:
+    """Queues with quotas, for namespaces that `Queue.open_to` opens to them."""
+    start_extra(cluster, "kueue")
+
+
+def start_extra(cluster: HeldCluster, name: str) -> None:
+    """Start an extra, or skip with the reason where this cluster has none."""
     try:
-        cluster.start_extra("kwok")
+        cluster.start_extra(name)
     except NotHereError as error:
         no_cluster(str(error))
-    return Kwok(cluster)
 
 
 @pytest.fixture(scope="session")

@@ -5,7 +5,7 @@ one kube-proxy, so the shared cluster is brought down first. One that a user bro
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from testcluster import lifecycle
@@ -43,12 +43,14 @@ class Keeper:
         self._images: Mapping[str, str] | None = None
         self._started = False
 
-    def prepare(self, with_images: bool) -> None:
+    def prepare(self, with_images: bool, extras: Collection[str] = ()) -> None:
         """What takes minutes the first time, before any test's time limit runs: programs and images."""
         if self.choice.provider is not Provider.OWN:
             return
         try:
             own("build", seconds=3600.0)
+            if extras:
+                own("build", *sorted(extras), seconds=3600.0)
         except CommandFailedError as error:
             self.problem = f"the test cluster can't be built: {error}"
             return

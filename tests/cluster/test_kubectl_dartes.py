@@ -1,10 +1,6 @@
 """`kubectl dartes`, called by kubectl itself, on jobs that the operator runs: nothing here is a stand-in."""
 
 import json
-import os
-import stat
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,46 +9,17 @@ import pytest
 from dartes.checkpoint import open_checkpoint
 
 from .jobs import Job, spec_of
+from .plugin import Plugin
 from .reference import Reference, run_locally
 from .release import Release
 
 EXPORT_SECONDS = 180.0
 
 
-class Plugin:
-    """kubectl with this project's plugin on its path."""
-
-    def __init__(self, release: Release, folder: Path) -> None:
-        program = folder / "kubectl-dartes"
-        program.write_text(
-            f"#!{sys.executable}\nimport sys\nfrom dartes.cli.kube.main import main\nsys.exit(main())\n"
-        )
-        program.chmod(program.stat().st_mode | stat.S_IXUSR)
-        kubectl, *cluster = release.kubectl_command
-        self._command = [kubectl, "dartes"]
-        self._cluster = cluster
-        self._path = os.pathsep.join([str(folder), str(Path(kubectl).parent), os.environ["PATH"]])
-
-    def __call__(self, *words: str, code: int = 0, seconds: float = 60.0) -> str:
-        """Run it; returns what it printed. Fails on another exit code."""
-        done = subprocess.run(
-            [*self._command, *words, *self._cluster],
-            env={**os.environ, "PATH": self._path},
-            capture_output=True,
-            text=True,
-            timeout=seconds,
-            check=False,
-        )
-        assert done.returncode == code, f"{done.returncode}: {done.stdout}\n{done.stderr}"
-        assert "Traceback" not in done.stderr, done.stderr
-        return done.stdout if code == 0 else done.stderr
-
-
 @pytest.fixture
 def plugin(release: Release, tmp_path: Path) -> Plugin:
     """The plugin, aimed at the cluster of the tests."""
-    (tmp_path / "bin").mkdir()
-    return Plugin(release, tmp_path / "bin")
+    return Plugin(release.cluster, tmp_path / "bin")
 
 
 @pytest.fixture(scope="module")

@@ -115,6 +115,17 @@ def test_workers_are_counted_by_what_they_do(scene: Scene) -> None:
     assert (scene.value("paused"), scene.value("incarnation"), scene.value("epoch")) == (0, 1, 0)
 
 
+def test_a_reward_service_that_is_away_is_seen_while_it_holds_the_run_up(scene: Scene) -> None:
+    worker = scene.worker()
+    presence = scene.coordinator.run.workers
+    session = presence.open_session()
+    for trouble, seen in (("", 0), ("http://judge:8000 does not answer", 1), ("", 0)):
+        presence.beat(worker.name, session, scene.clock(), trouble)
+        scene.probes.turned(scene.coordinator.run)
+        assert scene.value("held_up") == seen
+        assert scene.value("paused") == 0, "nothing is wrong with the volume"
+
+
 def test_labels_are_few_whatever_the_run(scene: Scene) -> None:
     workers = [scene.worker(f"worker-{k}") for k in range(20)]
     run_until(scene.coordinator, workers, scene.clock)

@@ -1,0 +1,206 @@
+"""The budgets as chaos checks them: each kind of wrong charge is caught, and each right one is let pass."""
+
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from tests.chaos.budgets import (
+    MOST_STATUS_BYTES,
+    charged_in_all,
+    check_writes,
+    increments,
+    uncounted,
+    unexplained_ends,
+)
+
+from .kit import Job, pod
+
+A, B, C = "a" * 16, "b" * 16, "c" * 16
+
+
+def check(job: Job) -> list[str]:
+    return check_writes(job.story, job.lives, len(job.story.writes))
+
+
+def ended(job: Job, uid: str, code: int, role: str = "worker", **how: Any) -> None:
+    job.sees(pod(uid, role), "ADDED")
+    job.sees(pod(uid, role, exit_code=code, **how))
+
+
+def test_a_failure_that_is_charged_is_right() -> None:
+    job = Job()
+    ended(job, A, 137)
+    job.writes(A, failures={"worker": 1})
+    assert check(job) == []
+
+
+def test_a_failure_that_is_not_charged_is_caught() -> None:
+    job = Job()
+    ended(job, A, 137)
+    job.writes(A, failures={"worker": 0})
+    (words,) = check(job)
+    assert "0 failures of the worker were charged, and 1 are right" in words
+
+
+def test_a_failure_that_is_charged_twice_is_caught() -> None:
+    job = Job()
+    ended(job, A, 137, "coordinator")
+    job.writes(A, failures={"coordinator": 1})
+    job.writes(failures={"coordinator": 2})
+    (words,) = check(job)
+    assert "1 failures of the coordinator were charged, and 0 are right" in words
+
+
+def test_a_disruption_that_is_charged_is_caught() -> None:
+    job = Job()
+    job.sees(pod(A), "ADDED")
+    job.sees(pod(A, leaving=True))
+    job.sees(pod(A, leaving=True, exit_code=137))
+    job.writes(A, failures={"worker": 1, "disruptions": 0})
+    (words,) = check(job)
+    assert "1 failures of the worker were charged, and 0 are right" in words
+
+
+def test_a_disruption_that_is_counted_as_one_is_right() -> None:
+    job = Job()
+    job.sees(pod(A), "ADDED")
+    job.sees(pod(A, leaving=True))
+    job.writes(A, failures={"disruptions": 1})
+    assert check(job) == []
+
+
+def test_more_disruptions_than_pods_that_left_are_caught() -> None:
+    job = Job()
+    job.sees(pod(A), "ADDED")
+    job.sees(pod(A, leaving=True))
+    job.writes(A, failures={"disruptions": 2})
+    (words,) = check(job)
+    assert "2 disruptions" in words
+
+
+def test_forgiven_failures_may_vanish_and_the_count_begins_anew() -> None:
+    job = Job()
+    ended(job, A, 137)
+    job.writes(A, failures={"worker": 1, "workerSince": 3})
+    job.writes(failures={"worker": 0, "workerSince": 3})
+    ended(job, B, 137)
+    job.writes(B, failures={"worker": 1, "workerSince": 20})
+    ended(job, C, 1)
+    # Forgiven and counted in one write.
+    job.writes(C, failures={"worker": 1, "workerSince": 40})
+    assert check(job) == []
+    assert charged_in_all([job.story])["worker"] == 3
+
+
+def test_increments_are_read_across_forgiveness() -> None:
+    job = Job()
+    for worker, since in ((0, 0), (2, 5), (0, 5), (1, 30), (1, 60), (1, 60)):
+        job.writes(failures={"worker": worker, "workerSince": since})
+    found = [increments(before, after)["worker"] for before, after in pairwise(job.story.writes)]
+    assert found == [2, 0, 1, 1, 0]
+
+
+def test_ends_after_a_suspension_are_accounted_for_and_not_charged() -> None:
+    job = Job()
+    ended(job, A, 137)
+    job.writes(A, failures={"worker": 0}, phase="Suspending")
+    assert check(job) == []
+
+
+def test_a_charge_while_suspended_pods_leave_is_still_caught() -> None:
+    job = Job()
+    job.sees(pod(A), "ADDED")
+    job.sees(pod(A, leaving=True))
+    job.writes(A, failures={"worker": 1}, phase="Suspending")
+    assert len(check(job)) == 1
+
+
+def test_a_pod_that_was_let_go_alive_and_then_killed_may_go_uncharged() -> None:
+    job = Job()
+    job.sees(pod(A), "ADDED")
+    job.writes(A)
+    job.sees(pod(A, exit_code=137))
+    assert check(job) == []
+
+
+def test_an_accounted_pod_that_nobody_has_seen_is_caught() -> None:
+    job = Job()
+    job.writes(A)
+    assert "nobody has seen it" in check(job)[0]
+
+
+def test_nothing_is_said_of_charges_across_a_gap() -> None:
+    job = Job()
+    job.writes(failures={"coordinator": 1}, after_gap=True)
+    assert check(job) == []
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "words"),
+    [
+        ({"progress": {"iteration": 5}}, {"progress": {"iteration": 4}}, "went back from iteration 5 to 4"),
+        ({"coordinator": {"incarnation": 3}}, {"coordinator": {"incarnation": 2}}, "incarnation went back"),
+        ({}, {"conditions": [{"type": "Failed", "status": "True", "reason": "X"}]}, "the job failed: X"),
+    ],
+)
+def test_what_must_not_happen_to_a_status_is_caught(
+    before: dict[str, Any], after: dict[str, Any], words: str
+) -> None:
+    job = Job()
+    job.writes(**before)
+    job.writes(**after)
+    (found,) = check(job)
+    assert words in found
+
+
+def test_a_status_that_is_too_large_is_caught() -> None:
+    job = Job()
+    job.writes(size=MOST_STATUS_BYTES + 1)
+    assert "bytes" in check(job)[0]
+
+
+def test_each_write_is_checked_once() -> None:
+    job = Job()
+    job.writes(failures={"coordinator": 1})
+    assert len(check(job)) == 1
+    job.writes(failures={"coordinator": 1})
+    assert check(job) == []
+
+
+def test_a_pod_that_fails_without_having_been_touched_is_caught() -> None:
+    job = Job()
+    ended(job, A, 1)
+    assert "failed by itself: exit code 1" in unexplained_ends(job.story, job.lives, injected=set())[0]
+    assert unexplained_ends(job.story, job.lives, injected={A}) == []
+
+
+def test_only_as_many_coordinators_as_were_told_to_may_kill_themselves() -> None:
+    job = Job(strikes=1)
+    ended(job, A, 137, "coordinator")
+    assert unexplained_ends(job.story, job.lives, set()) == []
+    ended(job, B, 137, "coordinator")
+    assert len(unexplained_ends(job.story, job.lives, set())) == 1
+    assert unexplained_ends(job.story, job.lives, {B}) == []
+
+
+def test_a_worker_never_passes_for_a_coordinator_that_was_told_to() -> None:
+    job = Job(strikes=5)
+    ended(job, A, 137)
+    assert len(unexplained_ends(job.story, job.lives, set())) == 1
+
+
+def test_a_failure_that_is_never_accounted_for_is_caught() -> None:
+    job = Job()
+    job.writes()
+    ended(job, A, 137)
+    assert "never accounted for" in uncounted(job.story, job.lives)[0]
+    job.writes(A, failures={"worker": 1})
+    assert uncounted(job.story, job.lives) == []
+
+
+def test_a_failure_before_a_suspension_may_go_unaccounted() -> None:
+    job = Job()
+    ended(job, A, 137)
+    job.writes(phase="Suspending")
+    assert uncounted(job.story, job.lives) == []
