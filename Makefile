@@ -41,6 +41,10 @@ test: setup ## run every test: unit, integration, and on a real cluster
 test-cluster-full: setup ## run all tests on a real cluster, the slow ones too
 	@$(PYTHON_BIN) -m pytest tests/cluster
 
+.PHONY: release-baseline
+release-baseline: setup ## with each release: make the present wire, volumes and definition what the next is compared with
+	@$(PYTHON_BIN) -m scripts.check_compatibility --record
+
 .PHONY: chaos
 chaos: setup ## a seeded random schedule of faults over three jobs (300 steps, 40 minutes); CHAOS="--seed 7 --steps 40"
 	@$(PYTHON_BIN) -m testcluster packages
