@@ -7,7 +7,7 @@ import socket
 import sys
 from typing import Final
 
-from .commands import attempt, wait_for, write
+from .commands import ClusterError, attempt, wait_for, write
 from .guard import TABLE, parse_tables
 from .machinery import Machinery
 from .options import Options
@@ -116,7 +116,17 @@ def start_api_server(machinery: Machinery, options: Options) -> None:
         policy = write(paths.state / "audit-policy.json", AUDIT_POLICY)
         command += [f"--audit-policy-file={policy}", f"--audit-log-path={paths.audit_log}"]
     machinery.processes.start("apiserver", [*command, *options.extra("apiserver")])
-    wait_for("API server", machinery.api().ready)
+    api = machinery.api()
+    # It has ended, if it has, for a reason that waiting does not mend.
+    wait_for("API server", lambda: machinery.processes.pid("apiserver") is None or api.ready())
+    if machinery.processes.pid("apiserver") is None:
+        raise ClusterError(f"the API server has ended: {machinery.processes.last_words('apiserver')}")
+
+
+def restart_api_server(machinery: Machinery, options: Options) -> None:
+    """Kill the API server and start it again, on the store as it is."""
+    machinery.processes.kill("apiserver")
+    start_api_server(machinery, options)
 
 
 def start_controllers(machinery: Machinery, options: Options) -> None:

@@ -83,9 +83,13 @@ class Processes:
 
 
 def start_time(pid: int) -> str:
-    """When a process started, in clock ticks: with the pid it names one process. Empty for a dead one."""
+    """When a process started, in clock ticks: with the pid it names one process. Empty for a dead one.
+
+    One of which only the first thread has ended still has its files and its ports, though it says that it is
+    a zombie: that is what a killed process with many threads looks like for a while.
+    """
     fields = read(Path(f"/proc/{pid}/stat")).rpartition(")")[2].split()
-    return fields[19] if fields and fields[0] != "Z" else ""
+    return fields[19] if fields and (fields[0] != "Z" or int(fields[17]) > 1) else ""
 
 
 def send(pid: int, number: signal.Signals) -> None:

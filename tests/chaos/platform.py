@@ -92,8 +92,7 @@ class Platform:
     def _restart_api_server(self) -> Injected:
         machinery = self._world.machinery
         options = lifecycle.running_options(machinery)
-        machinery.processes.kill("apiserver")
-        control_plane.start_api_server(machinery, options)
+        control_plane.restart_api_server(machinery, options)
         return Injected("the API server")
 
     def _to_node(self, step: Step) -> Injected:

@@ -201,8 +201,7 @@ def test_an_api_server_that_is_restarted_changes_nothing(lives: Lives, healed: F
     before = {uid(pod) for role in ("coordinator", "worker") for pod in life.job.pods(role)}
     options = lifecycle.running_options(machinery)
     assert options is not None
-    machinery.processes.kill("apiserver")
-    control_plane.start_api_server(machinery, options)
+    control_plane.restart_api_server(machinery, options)
     life.wait_running(2)
     assert {uid(pod) for role in ("coordinator", "worker") for pod in life.job.pods(role)} == before
     life.finish_training()

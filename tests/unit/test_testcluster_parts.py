@@ -4,6 +4,7 @@ import datetime as dt
 import os
 import signal
 import subprocess
+import sys
 import tarfile
 from pathlib import Path
 
@@ -168,6 +169,26 @@ def test_a_dead_process_has_no_start_time_and_a_live_one_always_the_same() -> No
         until(lambda: not start_time(child.pid), "a dead child counts as gone", 30.0)
     assert start_time(child.pid) != began
     assert start_time(os.getpid())
+
+
+FIRST_THREAD_LEAVES = """
+import ctypes, platform, sys, threading
+threading.Thread(target=sys.stdin.readline).start()
+print("ready", flush=True)
+ctypes.CDLL(None).syscall({"aarch64": 93}.get(platform.machine(), 60), 0)  # exit: of this thread alone
+"""
+
+
+def test_a_process_of_which_the_first_thread_alone_has_ended_is_not_gone() -> None:
+    words = [sys.executable, "-c", FIRST_THREAD_LEAVES]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdout is not None
+        child.stdout.readline()
+        state = Path(f"/proc/{child.pid}/stat")
+        until(lambda: ") Z " in state.read_text(), "the first thread has ended", 30.0)
+        assert start_time(child.pid)
+        child.kill()
+        until(lambda: not start_time(child.pid), "the others too", 30.0)
 
 
 def test_waiting_ends_with_the_last_reason() -> None:
