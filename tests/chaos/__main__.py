@@ -67,6 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 result.ended_early = f"{type(error).__name__}: {error}"
                 raise
             finally:
+                run.heal()
                 run.count()
                 text = json.dumps(document(result, machine()), indent=1)
                 for path in (folder / "result.json", *([options.json] if options.json else [])):

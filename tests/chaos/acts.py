@@ -63,6 +63,8 @@ class Properties:
     target: Target
     weight: int = 1
     lasts: tuple[int, int] | None = None
+    variants: int | None = None
+    """So many kinds of it there are, each of which is to come up as often as the others."""
     scope: Scope = Scope.NAMESPACES
 
 
@@ -87,7 +89,7 @@ PROPERTIES = MappingProxyType(
         Act.OPERATOR_DELETED: Properties(Target.OPERATOR, 2),
         Act.OPERATOR_KILLED: Properties(Target.OPERATOR),
         Act.OPERATOR_AWAY: Properties(Target.OPERATOR, lasts=(1, 3)),
-        Act.API_FAULT: Properties(Target.API, 4, lasts=(1, 3)),
+        Act.API_FAULT: Properties(Target.API, 4, lasts=(2, 4), variants=15),
         Act.API_SERVER_RESTARTED: Properties(Target.API, scope=Scope.CLUSTER),
         Act.NODE_DRAINED: Properties(Target.NODES, 2, lasts=(1, 3), scope=Scope.CLUSTER),
         Act.KUBELET_STOPPED: Properties(Target.NODES, lasts=(2, 8), scope=Scope.CLUSTER),

@@ -12,8 +12,10 @@ from datetime import datetime
 
 from .acts import Act
 
-GRACE_SECONDS = 120.0
+GRACE_SECONDS = 30.0
 """So long after an act its consequences may still be spoken of."""
+WATCH_SECONDS = 120.0
+"""The same of watches: that one is silent is noticed after a minute and a half."""
 
 BAD_LEVELS = ("ERROR", "CRITICAL")
 _BAD_TEXT = re.compile(
@@ -49,6 +51,7 @@ class Expected:
     pattern: str
     during: frozenset[Act] | None
     because: str
+    grace_seconds: float = GRACE_SECONDS
 
     def fits(self, line: Line) -> bool:
         """Whether it speaks of this line."""
@@ -71,9 +74,13 @@ EXPECTED: Sequence[Expected] = (
         "an injected 401 or 409, or a start-up",
     ),
     Expected(
-        "operator", r"starting over in", API_TROUBLE, "the library has given up its watches and begins anew"
+        "operator",
+        r"starting over in",
+        API_TROUBLE,
+        "the library has given up its watches and begins anew",
+        WATCH_SECONDS,
     ),
-    Expected("operator", r"^kopf", API_TROUBLE, "the library says that a request failed"),
+    Expected("operator", r"^kopf", API_TROUBLE, "the library says that a request failed", WATCH_SECONDS),
     Expected("coordinator", r"paused: ", frozenset({Act.VOLUME_FILLED}), "the volume is full, as promised"),
     Expected(
         "coordinator",
@@ -106,12 +113,12 @@ class Windows:
         act, began, _ = self.spans[number]
         self.spans[number] = (act, began, time)
 
-    def covers(self, acts: Collection[Act], time: datetime) -> bool:
+    def covers(self, acts: Collection[Act], time: datetime, grace_seconds: float = GRACE_SECONDS) -> bool:
         """Whether one of these acts was under way at a time, or had just been."""
         return any(
             act in acts
             and began <= time
-            and (ended is None or (time - ended).total_seconds() <= GRACE_SECONDS)
+            and (ended is None or (time - ended).total_seconds() <= grace_seconds)
             for act, began, ended in self.spans
         )
 
@@ -155,7 +162,8 @@ def explanation(line: Line, windows: Windows, expected: Sequence[Expected] = EXP
         (
             each.because
             for each in expected
-            if each.fits(line) and (each.during is None or windows.covers(each.during, line.time))
+            if each.fits(line)
+            and (each.during is None or windows.covers(each.during, line.time, each.grace_seconds))
         ),
         None,
     )

@@ -45,6 +45,8 @@ class Platform:
         self._added = 0
         self.operator_kills: Counter[str] = Counter()
         """How often the operator was killed, by the uid of its pod."""
+        self.idle_faults = 0
+        """How many faults have struck no request."""
 
     def do(self, step: Step) -> Injected:
         """Carry one such step out."""
@@ -83,11 +85,18 @@ class Platform:
         patient(lambda: self._cluster.request("PATCH", path, {"spec": {"replicas": replicas}}))
 
     def _fail_requests(self, step: Step) -> Injected:
-        fault = chosen(FAULTS, step)
-        self._world.proxy.inject(fault)
+        fault = FAULTS[step.choice % len(FAULTS)]
+        proxy = self._world.proxy
+        before = sum(proxy.struck.values())
+
+        def heal() -> None:
+            proxy.heal()
+            self.idle_faults += sum(proxy.struck.values()) == before
+
+        proxy.inject(fault)
         share = "" if fault.share == 1.0 else f", {fault.share:.0%}"
         verbs = f" of {', '.join(fault.verbs)}" if fault.verbs else ""
-        return Injected(f"{fault.kind}{share}{verbs}", self._world.proxy.heal)
+        return Injected(f"{fault.kind}{share}{verbs}", heal)
 
     def _restart_api_server(self) -> Injected:
         machinery = self._world.machinery

@@ -53,6 +53,8 @@ class Tally:
     log_lines: int = 0
     errors_expected: int = 0
     requests_struck: int = 0
+    faults_without_a_strike: int = 0
+    """Acts on the operator's requests while it made none that they could have struck."""
     status_writes: int = 0
 
 
@@ -136,7 +138,7 @@ def summary(result: Result) -> str:
             f"{tally.disruptions_counted} disruptions",
             f"{tally.status_writes} writes of a status and {tally.log_lines} lines of logs read, "
             f"{tally.errors_expected} of them errors that an act explains; "
-            f"{tally.requests_struck} requests struck",
+            f"{tally.requests_struck} requests struck ({tally.faults_without_a_strike} faults struck none)",
         ]
     )
 

@@ -8,13 +8,18 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from subprocess import SubprocessError
+
+from kubernetes.client.exceptions import ApiException
+
+from tests.cluster.held import CommandFailedError
 
 from .acts import Act
 from .budgets import charged_in_all, check_writes, is_strike, uncounted, unexplained_ends
 from .injections import Injector
 from .invariants import is_ready, orphans, wrong_end, wrong_history, wrong_inventory, wrong_operator
 from .log_lines import Windows, explanation, unexpected
-from .observer import SETTLING_SECONDS
+from .observer import SETTLING_SECONDS, Trouble
 from .report import Done, Lull, Result, line_of
 from .schedule import Step, is_lull
 from .specs import ITERATIONS, LAYOUT, WORKERS
@@ -91,6 +96,15 @@ class Run:
         for each in due:
             each.end()
             self.windows.end(each.window, datetime.now(UTC))
+
+    def heal(self) -> None:
+        """End all that lasts, whatever has happened: one that can't be ended keeps no other from it."""
+        lasting, self._lasting = self._lasting, []
+        for each in lasting:
+            try:
+                each.end()
+            except (*Trouble, ApiException, CommandFailedError, SubprocessError) as error:
+                self.say(f"could not be ended: {type(error).__name__}: {error}")
 
     # Looking ---------------------------------------------------------------------------------------
 
@@ -269,6 +283,7 @@ class Run:
         )
         tally.log_lines = self.world.logs.count
         tally.requests_struck = sum(self.world.proxy.struck.values())
+        tally.faults_without_a_strike = self.injector.platform.idle_faults
         self.result.seconds = self._seconds()
 
     def _seconds(self) -> float:

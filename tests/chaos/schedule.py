@@ -52,6 +52,7 @@ def make_schedule(seed: int, steps: int, layout: Layout, acts: Collection[Act]) 
     bag: list[Act] = []
     busy: dict[str, int] = {}
     made: list[Step] = []
+    variants: dict[Act, list[int]] = {}
     for number in range(1, steps + 1):
         busy = {what: until for what, until in busy.items() if until > number}
         if len(bag) < len(kinds):
@@ -61,8 +62,17 @@ def make_schedule(seed: int, steps: int, layout: Layout, acts: Collection[Act]) 
         if until is not None:
             busy[_occupies(act, on)] = until
         pause = SHORTEST_PAUSE + dice.share() * (LONGEST_PAUSE - SHORTEST_PAUSE)
-        made.append(Step(number, act, on, dice.below(CHOICES), until, round(pause, 2)))
+        made.append(Step(number, act, on, _choice(act, dice, variants), until, round(pause, 2)))
     return tuple(made)
+
+
+def _choice(act: Act, dice: "Dice", left: dict[Act, list[int]]) -> int:
+    """The number by which a victim or a variant is chosen; variants come from shuffled bags, too."""
+    count = PROPERTIES[act].variants
+    if count is None:
+        return dice.below(CHOICES)
+    left[act] = left.get(act) or dice.shuffled(range(count))
+    return left[act].pop()
 
 
 def strikes(seed: int, job: str, round_number: int) -> str:

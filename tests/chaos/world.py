@@ -236,40 +236,37 @@ def own_cluster() -> Iterator[tuple[OwnCluster, bool]]:
 def world(cluster: OwnCluster, seed: int, copies: Path, known: dict[str, Truth]) -> Iterator[World]:
     """A release behind a proxy, and its three jobs; all is taken away again."""
     definitions.apply(cluster)
-    usual = Release(cluster)
-    was_there = usual.is_installed()
-    if was_there:
-        usual.scale_operator(0)
-    releases = Releases(cluster, ())
     names = sorted(set(LAYOUT.jobs.values()))
-    namespaces = {name: cluster.make_namespace(f"chaos-{name}") for name in names}
-    proxy, options = proxied(cluster)
-    try:
+    with contextlib.ExitStack() as after:
+        usual = Release(cluster)
+        if usual.is_installed():
+            usual.scale_operator(0)
+            after.callback(usual.scale_operator, 1)
+        namespaces = {name: cluster.make_namespace(f"chaos-{name}") for name in names}
+        for namespace in namespaces.values():
+            after.callback(cluster.delete_namespace, namespace)
+        proxy, options = proxied(cluster)
+        after.callback(proxy.stop)
+        releases = Releases(cluster, ())
+        after.callback(releases.remove)
         release = releases(*namespaces.values(), options=options)
         for namespace in namespaces.values():
             make_disturbed_engine(release.api, namespace)
+            after.callback(_delete_jobs, cluster, namespace)
         machinery = Machinery.from_environment()
         observer = Observer(release.api, list(namespaces.values()))
         logs = LogReader(machinery.paths.nodes, [*namespaces.values(), release.namespace], copies)
         made = World(cluster, machinery, release, proxy, namespaces, known, seed, observer, logs)
+        after.callback(proxy.heal)
         observer.start()
+        after.callback(observer.stop)
         logs.start()
-        try:
-            for name in LAYOUT.jobs:
-                made.begin(name)
-            yield made
-        finally:
-            observer.stop()
-            logs.stop()
-    finally:
-        proxy.heal()
-        for namespace in namespaces.values():
-            with contextlib.suppress(CommandFailedError):
-                cluster.kubectl("delete", "dej", "--all", "--wait=false", "-n", namespace)
-        with contextlib.suppress(CommandFailedError):
-            releases.remove()
-        for namespace in namespaces.values():
-            cluster.delete_namespace(namespace)
-        proxy.stop()
-        if was_there:
-            usual.scale_operator(1)
+        after.callback(logs.stop)
+        for name in LAYOUT.jobs:
+            made.begin(name)
+        yield made
+
+
+def _delete_jobs(cluster: OwnCluster, namespace: str) -> None:
+    with contextlib.suppress(CommandFailedError):
+        cluster.kubectl("delete", "dej", "--all", "--wait=false", "-n", namespace)

@@ -6,7 +6,6 @@ DARTES_REQUIRE_CLUSTER=1 says that there must be one, they fail.
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import NoReturn
 
 import pytest
 
@@ -14,7 +13,8 @@ from . import definitions
 from .held import HeldCluster, NotHereError, OwnCluster
 from .keeping import Keeper, NoClusterError
 from .kwok_jobs import Kwok
-from .provider import REQUIRE_VARIABLE, choose, is_required, look_around
+from .lacking import lacking
+from .provider import choose, look_around
 from .release import Release
 from .releases import Releases
 
@@ -41,13 +41,6 @@ def keeper_of(config: pytest.Config) -> Keeper:
     if KEEPER not in config.stash:
         config.stash[KEEPER] = Keeper(choose(look_around()))
     return config.stash[KEEPER]
-
-
-def no_cluster(reason: str) -> NoReturn:
-    """Skip with the reason, or fail where a cluster is required."""
-    if is_required():
-        pytest.fail(f"{reason} ({REQUIRE_VARIABLE}=1 makes this a failure)", pytrace=False)
-    pytest.skip(reason)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -93,7 +86,7 @@ def cluster(keeper: Keeper) -> HeldCluster:
     try:
         return keeper.shared()
     except NoClusterError as error:
-        no_cluster(str(error))
+        lacking(str(error))
 
 
 @pytest.fixture(scope="session")
@@ -104,7 +97,7 @@ def lossy_cluster(keeper: Keeper) -> OwnCluster:
     try:
         return keeper.lossy()
     except NoClusterError as error:
-        no_cluster(str(error))
+        lacking(str(error))
 
 
 @pytest.fixture
@@ -113,7 +106,7 @@ def bare_host(keeper: Keeper) -> None:
     try:
         keeper.clear()
     except NoClusterError as error:
-        no_cluster(str(error))
+        lacking(str(error))
 
 
 @pytest.fixture(scope="session")
@@ -124,7 +117,7 @@ def images(keeper: Keeper, cluster: HeldCluster) -> Mapping[str, str]:
     try:
         return cluster.ensure_images()
     except NotHereError as error:
-        no_cluster(str(error))
+        lacking(str(error))
 
 
 @pytest.fixture
@@ -205,7 +198,7 @@ def start_extra(cluster: HeldCluster, name: str) -> None:
     try:
         cluster.start_extra(name)
     except NotHereError as error:
-        no_cluster(str(error))
+        lacking(str(error))
 
 
 @pytest.fixture(scope="session")

@@ -13,14 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-import pytest
-
 from .fault_proxy import WRITES, Fault, FaultProxy, Request, proxied
 from .held import HeldCluster, NotHereError
 from .host_operator import HostOperator
 from .job_life import Life
 from .jobs import Api, Job
 from .kwok_jobs import Kwok
+from .lacking import lacking
 
 JOBS: Final = "dartesjobs"
 STATUS: Final = f"{JOBS}/status"
@@ -166,7 +165,7 @@ def proxy_before(cluster: HeldCluster) -> Iterator[tuple[FaultProxy, tuple[str, 
     try:
         proxy, options = proxied(cluster)
     except NotHereError as error:
-        pytest.skip(str(error))
+        lacking(str(error))
     try:
         yield proxy, options
     finally:

@@ -21,6 +21,7 @@ from .lives import STATUS, Lives, assert_same, lives_under, proxy_before
 from .releases import Releases
 
 pytestmark = pytest.mark.usefixtures("alone", "definition")
+HALF_A_MINUTE = 30.0
 
 SOME = (
     Fault(Kind.SLOW, share=0.2, seconds=0.3),
@@ -182,10 +183,11 @@ def test_half_a_minute_without_an_answer_changes_nothing(lives: Lives, healed: F
     life = lives.begin()
     life.wait_running(2)
     healed.inject(Fault(Kind.SILENT))
-    struck = healed.struck[Kind.SILENT]
+    struck, began = healed.struck[Kind.SILENT], time.monotonic()
     life.finish("coordinator", 0, LAST_WORDS)
     # Each request is given up after 20 s, so these are two in a row.
     until(lambda: healed.struck[Kind.SILENT] >= struck + 8, "eight requests go unanswered", 120)
+    until(lambda: time.monotonic() >= began + HALF_A_MINUTE, "half a minute", HALF_A_MINUTE + 5)
     healed.heal()
     life.wait_export_and_finish()
     assert life.end(plain.end) == plain.end

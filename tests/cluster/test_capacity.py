@@ -13,6 +13,7 @@ import pytest
 
 from .held import Document, HeldCluster
 from .jobs import Job, Object, make_disturbed_engine, manifest, spec_of, uid, until, with_disturbed_engine
+from .lacking import lacking
 from .queues import Queue
 from .reference import Reference, assert_same_end, assert_same_history, run_locally
 from .release import Release
@@ -82,7 +83,7 @@ def reference(tmp_path_factory: pytest.TempPathFactory) -> Reference:
 def stage(cluster: HeldCluster, releases: Releases, reference: Reference) -> Iterator[Stage]:
     """An operator that looks after a namespace for each of the tests."""
     if not cluster.can_change_nodes:
-        pytest.skip("nodes are added and extras started in this project's own test cluster alone")
+        lacking("nodes are added and extras started in this project's own test cluster alone")
     namespaces = {name: cluster.make_namespace(name) for name in NAMESPACES}
     try:
         release = releases(*namespaces.values())
@@ -164,8 +165,10 @@ def test_spot_storms_that_take_half_of_the_workers_every_20_s_change_nothing(
     see_workers(job, WORKERS, WORKERS, 120)
     before, began = len(job.rows()), monotonic()
     for number in range(STORMS):
+        known = len(job.rows())
         storm(job, with_notice=number % 2 == 0)
         wait_till(began + (number + 1) * STORM_SECONDS)
+        assert len(job.rows()) > known, f"training went on in storm {number + 1}"
     rows = job.rows()
     assert len(rows) >= before + STORMS * MORE, "training went on between the storms"
     assert_same_history(rows, reference)

@@ -12,6 +12,7 @@ import pytest
 from .held import HeldCluster
 from .jobs import until
 from .kwok_jobs import Kwok
+from .lacking import lacking
 from .quiet_jobs import finish_jobs, measure_quiet, run_with_coordinators
 from .releases import Releases
 from .scale import MeasuredOperator, count, start_large, start_many, watched_statuses
@@ -46,7 +47,7 @@ def namespaces(cluster: HeldCluster) -> Iterator[list[str]]:
 def operator(cluster: HeldCluster, releases: Releases, kwok: Kwok, namespaces: list[str]) -> MeasuredOperator:
     """An operator of its own for those namespaces."""
     if cluster.audit_log is None:
-        pytest.skip("this cluster keeps no audit log that can be read")
+        lacking("this cluster keeps no audit log that can be read")
     return MeasuredOperator(releases(*namespaces, kwok=True))
 
 
@@ -54,7 +55,7 @@ def operator(cluster: HeldCluster, releases: Releases, kwok: Kwok, namespaces: l
 def coordinators(cluster: HeldCluster) -> Iterator[StandInCoordinators]:
     """A host that answers at the addresses of fake pods."""
     if not cluster.can_hurt_nodes:
-        pytest.skip("this cluster's pods do not reach a server of this host")
+        lacking("this cluster's pods do not reach a server of this host")
     with StandInCoordinators(cluster) as coordinators:
         yield coordinators
 

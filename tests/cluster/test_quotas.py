@@ -14,6 +14,7 @@ import pytest
 from .held import Document, HeldCluster
 from .jobs import Job, until
 from .kwok_jobs import Kwok, spec_on_kwok
+from .lacking import lacking
 from .quota_cases import CASES, Case, limit
 from .release import Release
 from .releases import Releases
@@ -191,7 +192,7 @@ def test_very_many_workers_over_a_quota_ask_a_few_times_only(
     record_property: Callable[[str, object], None],
 ) -> None:
     if cluster.audit_log is None:
-        pytest.skip("this cluster keeps no audit log that can be read")
+        lacking("this cluster keeps no audit log that can be read")
     stand(
         cluster,
         held_namespace,

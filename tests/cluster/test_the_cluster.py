@@ -9,6 +9,7 @@ import pytest
 
 from ..waiting import until
 from .held import HeldCluster, OwnCluster
+from .lacking import lacking
 
 CLASSES = ("standard", "portable", "small")
 FULL = 4 * 1024**2
@@ -85,7 +86,7 @@ def claims(cluster: HeldCluster, module_namespace: str) -> tuple[str, ...]:
     """One claim for each storage class that the cluster has, named after it."""
     names = tuple(name for name in CLASSES if name in cluster.storage_classes)
     if not names:
-        pytest.skip("this cluster's storage classes are not known")
+        lacking("this cluster's storage classes are not known")
     for name in names:
         claim = {
             "metadata": {"name": name},
@@ -146,7 +147,7 @@ def test_a_small_volume_fills_and_has_room_again_when_its_claim_grows(
     cluster: HeldCluster, pod: dict[str, Any]
 ) -> None:
     if "small" not in cluster.storage_classes:
-        pytest.skip("this cluster has no class `small`")
+        lacking("this cluster has no class `small`")
     error, filled = execute(cluster, pod, FILLS.format(size=FULL)).split()
     assert (error, int(filled) <= 16 * 1024**2) == ("ENOSPC", True)
     namespace = pod["metadata"]["namespace"]
@@ -164,7 +165,7 @@ def test_a_small_volume_fills_and_has_room_again_when_its_claim_grows(
 
 def test_a_container_can_be_killed_from_outside(cluster: HeldCluster, pod: dict[str, Any]) -> None:
     if not cluster.can_hurt_nodes:
-        pytest.skip("nothing on this cluster's nodes is touched")
+        lacking("nothing on this cluster's nodes is touched")
     metadata = pod["metadata"]
     assert cluster.container_runs(pod, "main")
     assert "standard 65532" in cluster.container_log(pod, "main")
@@ -182,7 +183,7 @@ def test_a_node_with_gpus_comes_runs_a_pod_and_goes(
     cluster: HeldCluster, images: Mapping[str, str], namespace: str
 ) -> None:
     if not cluster.can_change_nodes:
-        pytest.skip("no node is added to this cluster")
+        lacking("no node is added to this cluster")
     name = f"extra-{os.getpid()}"
     cluster.add_node(name, gpus=2)
     try:
@@ -197,7 +198,7 @@ def test_a_node_with_gpus_comes_runs_a_pod_and_goes(
 
 def test_every_request_is_in_the_audit_log(cluster: HeldCluster, namespace: str) -> None:
     if cluster.audit_log is None:
-        pytest.skip("this cluster was started without an audit log")
+        lacking("this cluster was started without an audit log")
     name = f"audited-{namespace}"
     cluster.refused("get", "configmap", name, "-n", namespace)
     log = cluster.audit_log

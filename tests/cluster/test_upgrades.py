@@ -21,6 +21,7 @@ from .definitions import given_back
 from .held import HeldCluster, NotHereError
 from .jobs import Job, Object, make_disturbed_engine, manifest, spec_of, uid, until, with_disturbed_engine
 from .kwok_jobs import Kwok, spec_on_kwok
+from .lacking import lacking
 from .previous_release import LATER_COLUMN, LATER_FIELD, load_previous_images, previous_chart
 from .reference import Reference, assert_same_end, assert_same_history, run_locally
 from .release import CHART, Release
@@ -123,7 +124,7 @@ def release(
     try:
         load_previous_images(cluster)
     except NotHereError as error:
-        pytest.skip(str(error))
+        lacking(str(error))
     return releases(module_namespace, chart=previous_chart(tmp_path_factory.mktemp("previous")))
 
 
@@ -166,6 +167,7 @@ def test_an_upgrade_restarts_nothing_and_the_operator_understands_an_older_coord
 def test_a_pod_lost_after_an_upgrade_comes_back_as_its_run_was_pinned(
     release: Release, job: Job, reference: Reference, role: str
 ) -> None:
+    assert image_of(release.operator_pod()) == __version__, "it has been upgraded"
     made = lose(job, role)
     assert image_of(made) == VERSION
     assert patience_of(made) == {AWAY_SECONDS}

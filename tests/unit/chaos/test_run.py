@@ -206,6 +206,20 @@ def test_everything_ends_with_the_last_step(tmp_path: Path) -> None:
     assert played.injector.trace == ["do 1", "do 2", "end 1"]
 
 
+def test_a_run_that_is_left_ends_what_lasts_though_one_of_it_can_not_be_ended(tmp_path: Path) -> None:
+    played = Played(tmp_path)
+    ended = []
+
+    def fails() -> None:
+        raise OSError("nobody there")
+
+    for end in (fails, lambda: ended.append("the other")):
+        played.run._lasting.append(module.Lasting(9, end, 0))
+    played.run.heal()
+    assert ended == ["the other"]
+    assert played.told == ["could not be ended: OSError: nobody there"]
+
+
 def test_a_violation_is_told_once_and_evidence_is_kept(tmp_path: Path) -> None:
     played = Played(tmp_path, step(1), step(2))
     played.injector.then = lambda _: played.world.observer.lives.violations.append("double child: x")

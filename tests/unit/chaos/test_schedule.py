@@ -3,6 +3,7 @@
 import pytest
 
 from tests.chaos.acts import PROPERTIES, Act, Scope, Target
+from tests.chaos.platform import FAULTS
 from tests.chaos.schedule import LULL_EVERY, Layout, Step, is_lull, make_schedule, strikes
 
 LAYOUT = Layout({"red": "a", "green": "a", "blue": "b"}, small="blue")
@@ -29,6 +30,15 @@ def test_every_act_comes_up_as_often_as_its_weight_says(seed: int) -> None:
     for act, properties in PROPERTIES.items():
         times = sum(step.act is act for step in made)
         assert times >= (len(made) // bag - 1) * properties.weight, act
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_every_kind_of_api_fault_comes_up_before_one_comes_up_again(seed: int) -> None:
+    count = PROPERTIES[Act.API_FAULT].variants
+    assert count == len(FAULTS)
+    drawn = [step.choice for step in schedule(seed) if step.act is Act.API_FAULT]
+    assert len(drawn) >= count
+    assert sorted(drawn[:count]) == list(range(count))
 
 
 def test_acts_that_are_left_out_never_come_up() -> None:
