@@ -1,10 +1,11 @@
 {{/*
 A release that looks after all namespaces stands alone: it would undo what another one does in its own, and the
-other way round. Only such a release is looked for company, since who installs it may see the whole cluster;
-`helm template` sees no cluster, and so no company.
+other way round. It is looked for company only where it makes its own ClusterRole: who may create that may see the
+whole cluster, while to anybody else the look itself would be an error. `helm template` sees no cluster, and so no
+company.
 */}}
 {{- define "dartes.refuseCompany" -}}
-{{- if not .Values.watch.namespaces -}}
+{{- if and .Values.rbac.create (not .Values.watch.namespaces) -}}
 {{- range (lookup "apps/v1" "Deployment" "" "").items -}}
 {{- $labels := .metadata.labels | default dict -}}
 {{- $ours := and (eq (get $labels "app.kubernetes.io/name") "dartes") (eq (get $labels "app.kubernetes.io/component") "operator") -}}

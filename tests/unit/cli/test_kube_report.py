@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from dartes.cli.kube import report_parts
+from dartes.cli.kube import report_archive, report_parts
 from dartes.cli.kube.kubectl import Kubectl, Target
 from dartes.cli.kube.main import main
 from dartes.cli.kube.redact import LAST_APPLIED, REMOVED
@@ -249,6 +249,57 @@ def test_a_log_that_is_not_there_costs_nothing_but_itself(
         "metrics of tiny-worker-0",
         "metrics of tiny-worker-1",
     ]
+
+
+@pytest.fixture
+def three_talking(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> tuple[FakeKubectl, report_parts.Findings]:
+    """A cluster that answers, and three pods with a log and a metrics page each."""
+    fake = FakeKubectl(tmp_path / "bin")
+    monkeypatch.setenv("PATH", fake.path)
+    fake.on("logs", out="a line\n")
+    fake.on("--raw", out="x 1\n")
+    workers = [running_pod(f"tiny-worker-{i}", "worker", i) for i in range(3)]
+    return fake, report_parts.Findings(talking=[("jobs/tiny", worker) for worker in workers])
+
+
+def test_after_its_time_nothing_more_is_asked_for_and_what_is_missing_is_named(
+    three_talking: tuple[FakeKubectl, report_parts.Findings],
+) -> None:
+    fake, found = three_talking
+    times = iter([0.0, 1.0, report_parts.TALK_SECONDS - 1.0, *[report_parts.TALK_SECONDS] * 4])
+    read = list(report_parts.talk(Kubectl(Target()), found, clock=lambda: next(times)))
+    assert [document.path for document in read] == [
+        "jobs/tiny/logs/tiny-worker-0.worker.log",
+        "jobs/tiny/metrics/tiny-worker-0.txt",
+    ]
+    assert len(fake.calls()) == 2
+    assert found.left_out == [
+        f"{what} of tiny-worker-{i}{more}: not asked for, since 300 s were over"
+        for i in (1, 2)
+        for what, more in (("log", "/worker"), ("metrics", ""))
+    ]
+
+
+def test_nothing_more_is_asked_for_once_the_archive_is_full(
+    three_talking: tuple[FakeKubectl, report_parts.Findings],
+) -> None:
+    fake, found = three_talking
+    room = iter([True, *[False] * 5])
+    assert len(list(report_parts.talk(Kubectl(Target()), found, lambda: next(room)))) == 1
+    assert len(fake.calls()) == 1
+    assert len(found.left_out) == 5
+    assert all(line.endswith(": the archive is full") for line in found.left_out)
+
+
+def test_a_full_archive_asks_for_no_log(
+    kubectl: FakeKubectl, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(report_archive, "TOTAL_BYTES", report_archive.TEXT_BYTES)
+    files = report(tmp_path)
+    assert kubectl.calls("logs") == []
+    assert "log of tiny-worker-0/worker: the archive is full" in files["left-out.txt"]
 
 
 def test_of_many_pods_those_that_are_not_well_are_kept(

@@ -37,6 +37,11 @@ def printed(words: list[str]) -> str:
     return output.getvalue()
 
 
+def iteration(words: list[str]) -> float:
+    """The seconds of one iteration by a plan."""
+    return float(json.loads(printed([*words, "--json"]))["iteration_seconds"]["total"])
+
+
 @pytest.fixture
 def in_a_folder_with_the_job(
     blocks: list[tuple[str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -52,6 +57,21 @@ def test_the_command_prints_what_the_page_says(
     in_a_folder_with_the_job: Path, command: list[str], blocks: list[tuple[str, str]]
 ) -> None:
     assert printed(command) in [text for _, text in blocks]
+
+
+def test_what_the_page_says_of_other_gpus_is_the_plans(
+    in_a_folder_with_the_job: Path, command: list[str]
+) -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    small = json.loads(printed([*["L4" if word == "H100" else word for word in command], "--json"]))
+    assert "`--gpu L4` puts the master weights into the host's memory and takes nine times as long" in page
+    assert small["memory"]["master_placement"] == "Host"
+    assert 8.5 <= small["iteration_seconds"]["total"] / iteration(command) < 9.5
+    one = iteration([*command, "--workers", "30"])
+    file = in_a_folder_with_the_job / "job.yaml"
+    file.write_text(file.read_text().replace("replicas: 8", "replicas: 8\n    gpusPerWorker: 2"))
+    two = iteration([*command, "--workers", "15"])
+    assert f"15 workers of two GPUs take {two:.1f} s for an iteration and 30 of one {one:.1f} s" in page
 
 
 def test_the_table_is_the_plans(in_a_folder_with_the_job: Path, command: list[str]) -> None:

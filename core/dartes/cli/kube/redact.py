@@ -29,18 +29,52 @@ _KEYS: Final = frozenset({"key", "keys"})
 _KINDS_OF_KEY: Final = frozenset(
     ("access", "account", "api", "encryption", "private", "secret", "shared", "signing", "ssh", "storage")
 )
+_OF_A_VARIABLE: Final = frozenset({"pass", "tokens"})
+"""Words that tell of a secret in a variable's name; a field of such a name counts something."""
+_TELLING_ENDINGS: Final = (
+    *("accesskey", "apikey", "credential", "credentials", "passphrase", "passwd", "password"),
+    *("pass", "secret", "secretkey", "token"),
+)
+"""Of one word of a variable's name: PGPASSWORD."""
+_NO_PASS: Final = frozenset({"bypass", "compass"})
+_COUNTS: Final = frozenset(
+    (
+        *("answer", "batched", "budget", "count", "eos", "generated", "limit", "max", "min", "num"),
+        *("pad", "per", "prompt", "special", "stop", "total"),
+    )
+)
+"""Beside these, tokens are those of a model."""
 _WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 
 _TELLING_END: Final = (
     r"(?:token|password|passwd|passphrase|pwd|secret|credentials?|authorization|dsn|jwt|cookie|auth"
     r"|(?:api|access|account|private|secret|signing|shared|storage)[_-]?key)"
 )
+_OPTION_END: Final = rf"(?:{_TELLING_END}|key)"
+_SCHEME: Final = r"(?:Bearer|Basic|Digest|Token|ApiKey|Negotiate)"
+_AUTHORIZATION: Final = r"authorization\\*[\"']?\s*[:=]\s*(?:\[\s*)?\\*[\"']?"
+_QUOTED: Final = (
+    r"\"(?=\S)(?:[^\"\\\n]|\\.){4,}|'(?=\S)(?:[^'\\\n]|\\.){4,}"
+    r"|\\+\"(?=\S)[^\"\\\n]{4,}|\\+'(?=\S)[^'\\\n]{4,}"
+)
+"""A quoted value without its closing quote: that need not be there, so nothing is looked at twice."""
+_BARE: Final = r"(?:[^\s\"'\\,;&)}\]]|[,;&](?![\s\\\"']|[\w.-]*[=:]|\Z)){4,}"
+"""A value without quotes; a separator ends it where another name, a quote or white space follows."""
+
+
+def _without_value(match: re.Match[str]) -> str:
+    quoted = match["quoted"] or ""
+    opening = quoted[: len(quoted) - len(quoted.lstrip("\\\"'"))] or match["opening"] or ""
+    return f"{match['before']}{opening}{REMOVED}"
+
 
 # Each with what is put in its place. Order matters: what is named by its whole shape goes first.
 _SHAPES: Final = (
     (
         re.compile(
-            r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL
+            r"-----BEGIN [A-Z ]*PRIVATE KEY(?: BLOCK)?-----.*?"
+            r"(?:-----END [A-Z ]*PRIVATE KEY(?: BLOCK)?-----|\Z)",
+            re.DOTALL,
         ),
         REMOVED,
     ),
@@ -52,7 +86,23 @@ _SHAPES: Final = (
     (re.compile(r"\bAIza[0-9A-Za-z_-]{30,}"), REMOVED),
     (re.compile(r"\bya29\.[0-9A-Za-z_-]{16,}"), REMOVED),
     (re.compile(r"\beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*"), REMOVED),
+    (re.compile(r"(hooks\.slack\.com/(?:services|workflows|triggers)/)[\w/-]{8,}"), rf"\1{REMOVED}"),
     (re.compile(r"\b(Bearer|Basic)\s+(?!\()[A-Za-z0-9._~+/=-]{8,}"), rf"\1 {REMOVED}"),
+    # In small letters they may be words of a sentence, with another word behind.
+    (
+        re.compile(r"\b((?i:Bearer|Basic))\s+(?!\(|[a-z]+[.,:;]?(?:[\s\"')]|\Z))[A-Za-z0-9._~+/=-]{8,}"),
+        rf"\1 {REMOVED}",
+    ),
+    (re.compile(rf"({_AUTHORIZATION}{_SCHEME}\s+)(?!\()[^\s\"'\\]+", re.IGNORECASE), rf"\1{REMOVED}"),
+    # Of a scheme that is not known, the word behind it goes too: which of the two is the secret?
+    (
+        re.compile(
+            rf"({_AUTHORIZATION})(?!{_SCHEME}\s|[(\[])[^\s\"'\\]+"
+            r"(?:[ \t]+[^\s\"'\\=:]+={0,2}(?=[\s\"'\\]|\Z))?",
+            re.IGNORECASE,
+        ),
+        rf"\1{REMOVED}",
+    ),
     (re.compile(r"(?<=://)[^\s/@:\"']*:[^\s/@\"']+(?=@)"), REMOVED),
     (re.compile(r"(?<=://)[^\s/@:\"']{16,}(?=@)"), REMOVED),
     (
@@ -65,14 +115,22 @@ _SHAPES: Final = (
     ),
     (
         re.compile(
-            rf"({_TELLING_END}\\*[\"']?\s*(?:=|:(?!/))\s*\\*[\"']?)"
-            r"(?!Bearer\b|Basic\b|\()[^\s\"'\\,;&)}\]]{4,}",
+            rf"(?P<before>{_TELLING_END}\\*[\"']?\s*(?:=|:(?!/))\s*)"
+            rf"(?:(?P<quoted>{_QUOTED})|(?P<opening>\\*[\"']?)(?!(?:Bearer|Basic)\s|{_SCHEME}\s+\(|\(){_BARE})",
             re.IGNORECASE,
         ),
-        rf"\1{REMOVED}",
+        _without_value,
+    ),
+    (
+        re.compile(
+            rf"(?P<before>(?<![\w-])--[\w-]*{_OPTION_END}[ \t]+)"
+            rf"(?:(?P<quoted>{_QUOTED})|(?P<opening>)(?![-(]){_BARE})",
+            re.IGNORECASE,
+        ),
+        _without_value,
     ),
 )
-_OPTION: Final = re.compile(rf"--?[\w-]*{_TELLING_END}", re.IGNORECASE)
+_OPTION: Final = re.compile(rf"--?[\w-]*{_OPTION_END}", re.IGNORECASE)
 
 
 class Redactor:
@@ -91,7 +149,7 @@ class Redactor:
         """A copy of a document of maps, lists and scalars without its secrets."""
         if isinstance(document, Mapping):
             return {
-                str(key): REMOVED if _is_secret(document, str(key), value) else self.document(value)
+                str(key): self._field(document, str(key), value)
                 for key, value in document.items()
                 if key not in DROPPED
             }
@@ -102,6 +160,22 @@ class Redactor:
                 for position, value in enumerate(document)
             ]
         return self.text(document) if isinstance(document, str) else document
+
+    def _field(self, mapping: Mapping[str, Any], key: str, value: Any) -> Any:
+        if _is_secret(mapping, key, value):
+            return REMOVED
+        return self._listed(value) if _lists_secrets(key, value) else self.document(value)
+
+    def _listed(self, values: Sequence[Any]) -> list[Any]:
+        """A list under a telling name: its texts are secrets, objects in it are looked through."""
+        return [
+            REMOVED
+            if isinstance(value, str)
+            else self._listed(value)
+            if _is_list(value)
+            else self.document(value)
+            for value in values
+        ]
 
     def text(self, text: str) -> str:
         """A text without its secrets."""
@@ -115,7 +189,11 @@ class Redactor:
 def is_telling(name: str) -> bool:
     """Whether a variable of this name holds a secret by all appearances: HF_TOKEN, AWS_ACCESS_KEY_ID."""
     words = {word.lower() for word in _WORD.findall(name)}
-    return bool(words & (_TELLING | _KEYS))
+    if "tokens" in words and words & _COUNTS:
+        words.discard("tokens")
+    return bool(words & (_TELLING | _KEYS | _OF_A_VARIABLE)) or any(
+        word.endswith(_TELLING_ENDINGS) for word in words - _NO_PASS
+    )
 
 
 def _is_telling_field(name: str) -> bool:
@@ -134,6 +212,25 @@ def _is_secret(mapping: Mapping[str, Any], key: str, value: Any) -> bool:
     if key == "value" and isinstance(mapping.get("name"), str):
         return is_telling(mapping["name"])
     return isinstance(value, str | int | float) and _is_telling_field(key)
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, Sequence) and not isinstance(value, str | bytes)
+
+
+def _lists_secrets(key: str, value: Any) -> bool:
+    words = [word.lower() for word in _WORD.findall(key)]
+    tokens = words[-1:] == ["tokens"] and not _COUNTS & set(words)
+    return _is_list(value) and (tokens or _is_telling_field(key))
+
+
+def _texts(values: Sequence[Any]) -> Iterator[str]:
+    """The texts of a list under a telling name, and what is secret in its objects."""
+    for value in values:
+        if isinstance(value, str):
+            yield value
+        else:
+            yield from _texts(value) if _is_list(value) else _values(value)
 
 
 def _after_options(values: Sequence[Any]) -> Iterator[int]:
@@ -157,6 +254,8 @@ def _values(document: Any) -> Iterator[str]:
                 yield from _values(_read(value))
             elif _is_secret(document, str(key), value):
                 yield str(value)
+            elif _lists_secrets(str(key), value):
+                yield from _texts(value)
             else:
                 yield from _values(value)
     elif isinstance(document, Sequence) and not isinstance(document, str):

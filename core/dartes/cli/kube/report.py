@@ -53,7 +53,7 @@ def report_bug(kubectl: Kubectl, name: str | None, asked: Asked, say: Callable[[
         for document in found.documents:
             archive.add(document.path, document.content)
         say(f"asking for logs and metrics of {len(found.talking)} pods")
-        for document in talk(kubectl, found):
+        for document in talk(kubectl, found, archive.has_room):
             archive.add(document.path, document.content)
         left_out = archive.close("left-out.txt", found.left_out)
     yield f"{asked.output}: {asked.output.stat().st_size // 1024} KiB"

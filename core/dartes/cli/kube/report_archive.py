@@ -44,6 +44,10 @@ class Archive:
         self._room -= len(raw)
         self._write(path, raw)
 
+    def has_room(self) -> bool:
+        """Whether any log or metrics page would still fit."""
+        return self._room >= TEXT_BYTES
+
     def close(self, path: str, others: Sequence[str]) -> int:
         """Write what was left out, here and by others, whatever room there is; returns how many things."""
         lines = [*others, *self.left_out]

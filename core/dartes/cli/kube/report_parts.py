@@ -6,6 +6,7 @@ reached at all, and a job that doesn't exist, end the report.
 
 import json
 import platform
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -32,6 +33,8 @@ MOST_TALKING: Final = 30
 MOST_EVENTS: Final = 1000
 LOG_LINES: Final = 10_000
 HTTP_PORT: Final = 8080
+TALK_SECONDS: Final = 300.0
+"""For all logs and metrics together: one that does not answer takes up to 45 s, and there may be hundreds."""
 
 
 Answer = TypeVar("Answer")
@@ -102,24 +105,40 @@ def collect(kubectl: Kubectl, name: str | None, operator: Kubectl) -> Findings:
     return found
 
 
-def talk(kubectl: Kubectl, found: Findings) -> Iterator[Document]:
-    """The logs and metrics pages of the pods that were found, one after the other."""
+def talk(
+    kubectl: Kubectl,
+    found: Findings,
+    has_room: Callable[[], bool] = lambda: True,
+    clock: Callable[[], float] = time.monotonic,
+) -> Iterator[Document]:
+    """The logs and metrics pages of the pods that were found, one after the other.
+
+    Nothing more is asked for once `TALK_SECONDS` are over or there is no room; what is missing is named.
+    """
+    deadline = clock() + TALK_SECONDS
+    for what, path, words in _questions(found):
+        if not has_room():
+            found.left_out.append(f"{what}: the archive is full")
+        elif clock() >= deadline:
+            found.left_out.append(f"{what}: not asked for, since {TALK_SECONDS:.0f} s were over")
+        elif (answer := found.ask(what, kubectl.run, *words)) is not None:
+            yield Document(path, _text(answer))
+
+
+def _questions(found: Findings) -> Iterator[tuple[str, str, list[str]]]:
+    """What is asked for, the file that it goes into, and kubectl's words for it."""
     for folder, manifest in found.talking:
         pod = str(at(manifest, "metadata", "name"))
         place = ["-n", str(at(manifest, "metadata", "namespace"))]
         for container, restarted in _containers(manifest):
             for more, ending in (([], ""), (["--previous"], ".previous"))[: 1 + restarted]:
                 words = ["logs", pod, f"--container={container}", f"--tail={LOG_LINES}", *place, *more]
-                log = found.ask(f"log of {pod}/{container}{ending}", kubectl.run, *words)
-                if log is not None:
-                    yield Document(f"{folder}/logs/{pod}.{container}{ending}.log", _text(log))
-        if at(manifest, "status", "phase") != "Running":
-            continue
-        address = f"/api/v1/namespaces/{place[1]}/pods/http:{pod}:{HTTP_PORT}/proxy/metrics"
-        words = ["get", "--raw", address, f"--request-timeout={REQUEST_SECONDS}s"]
-        page = found.ask(f"metrics of {pod}", kubectl.run, *words)
-        if page is not None:
-            yield Document(f"{folder}/metrics/{pod}.txt", _text(page))
+                path = f"{folder}/logs/{pod}.{container}{ending}.log"
+                yield f"log of {pod}/{container}{ending}", path, words
+        if at(manifest, "status", "phase") == "Running":
+            address = f"/api/v1/namespaces/{place[1]}/pods/http:{pod}:{HTTP_PORT}/proxy/metrics"
+            words = ["get", "--raw", address, f"--request-timeout={REQUEST_SECONDS}s"]
+            yield f"metrics of {pod}", f"{folder}/metrics/{pod}.txt", words
 
 
 def _versions(version: Manifest) -> dict[str, Any]:
