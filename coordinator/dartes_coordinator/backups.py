@@ -16,10 +16,13 @@ from dartes.errors import RESTORED
 from dartes.journal import JournalError, JournalHeader, JournalRow, read_good_prefix, row_hash
 from dartes.state import DamagedStoreError, NoStateError, RunFolder, RunReader
 from dartes_coordinator.full_disk import full_disk_named
-from dartes_coordinator.store import Store, skip_incarnations
+from dartes_coordinator.store import MetaValues, Store, prepare_copy
 
 Check = Callable[[Path], int]
 """Checks a store, returns its number of iterations, raises DamagedStoreError."""
+
+MetaFor = Callable[[int], MetaValues]
+"""Values of the meta table for a restored store, by its number of iterations."""
 
 
 @dataclass(frozen=True)
@@ -86,8 +89,16 @@ def make_backup(store: Store, folder: RunFolder, iteration: int, keep: int) -> P
     return final
 
 
-def restore_if_damaged(folder: RunFolder, check_backup: Check) -> Restored | None:
+def restore_if_damaged(
+    folder: RunFolder,
+    check_backup: Check,
+    meta_for: MetaFor = lambda _: {},
+    emptied: Callable[[], bool] = lambda: False,
+) -> Restored | None:
     """Put the newest good backup in the place of a damaged store; None where the store is good or new.
+
+    `meta_for` gives what the restored store is to hold in its meta table besides; `emptied` says whether a
+    store without iterations has lost them on purpose, and older backups are only still to be deleted.
 
     Raises
     ------
@@ -97,19 +108,25 @@ def restore_if_damaged(folder: RunFolder, check_backup: Check) -> Restored | Non
     """
     if not folder.store.exists():
         return (
-            set_aside(folder, f"{folder.store.name} is missing", check_backup) if _has_past(folder) else None
+            set_aside(folder, f"{folder.store.name} is missing", check_backup, meta_for)
+            if _has_past(folder)
+            else None
         )
     try:
         iterations = check_store(folder, folder.store)
     except DamagedStoreError as error:
-        return set_aside(folder, str(error), check_backup)
-    if iterations == 0 and _has_past(folder):
-        return set_aside(folder, f"{folder.store.name} has lost all iterations", check_backup)
+        return set_aside(folder, str(error), check_backup, meta_for)
+    if iterations == 0 and _has_past(folder) and not emptied():
+        return set_aside(folder, f"{folder.store.name} has lost all iterations", check_backup, meta_for)
     return None
 
 
 def set_aside(
-    folder: RunFolder, reason: str, check_backup: Check, wall_time: Callable[[], float] = time.time
+    folder: RunFolder,
+    reason: str,
+    check_backup: Check,
+    meta_for: MetaFor = lambda _: {},
+    wall_time: Callable[[], float] = time.time,
 ) -> Restored:
     """Move the damaged store away and restore the newest good backup; raises as `restore_if_damaged`."""
     tried, bad = [reason], []
@@ -134,7 +151,7 @@ def set_aside(
         shutil.copyfile(backup, partial)
         # Incarnations that were handed out after the backup must never come again. A restart takes longer
         # than a second, so the time is above all of them.
-        skip_incarnations(partial, int(wall_time()))
+        prepare_copy(partial, int(wall_time()), meta_for(iteration))
         _sync(partial)
         # A rollback journal belongs to the store it was written for and must not be played onto another.
         hot_journal = folder.store.with_name(folder.store.name + "-journal")

@@ -33,3 +33,22 @@ def full_disk_named(folder: Path) -> Iterator[None]:
         if error.errno not in _FULL:
             raise
         raise StoreFullError(full_message(folder, error.strerror)) from error
+
+
+@contextmanager
+def every_full_disk_named(folder: Path) -> Iterator[None]:
+    """As `full_disk_named`, around what also writes elsewhere: only a file of `folder` is a full store.
+
+    Data sets are downloaded and unpacked on other disks. Room for the run would not help them, so they must
+    not be told as the run's: such an end counts as a failure, and names the file where it is known.
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _FULL:
+            raise
+        place = error.filename if isinstance(error.filename, str) else None
+        if place is not None and Path(place).resolve().is_relative_to(folder.resolve()):
+            raise StoreFullError(full_message(folder, error.strerror)) from error
+        named = "" if place is None else f"{place}: "
+        raise TransientError(f"{named}{DISK_FULL} ({error.strerror}); free some space there") from error

@@ -27,8 +27,8 @@ class Loaded:
     metrics: list[dict[str, Any]] = field(default_factory=list)
 
 
-def load_run(folder: RunFolder, plan: RunPlan, path: Path | None = None) -> Loaded:
-    """Recompute a run from the folder's store, or from `path`, a backup of it.
+def load_run(folder: RunFolder, plan: RunPlan, path: Path | None = None, upto: int | None = None) -> Loaded:
+    """Recompute a run, or its first `upto` iterations, from the folder's store or from `path`, a backup.
 
     Raises
     ------
@@ -43,11 +43,12 @@ def load_run(folder: RunFolder, plan: RunPlan, path: Path | None = None) -> Load
         progress.reward_digest = reader.meta_text("reward_digest")
         progress.fingerprints = _fingerprints(reader)
         progress.snapshots = {s.iteration: s for s in reader.snapshots()}
-        progress.evaluated(reader.evaluations())
+        progress.evaluated(reader.evaluations(upto))
         if progress.header is None:
             return loaded
         progress.hashes = [JournalHeader.decode(progress.header).hash()]
-        for decision in recompute(plan.settings, progress.state, reader.iterations(), progress.hashes[0]):
+        iterations = reader.iterations(stop=upto)
+        for decision in recompute(plan.settings, progress.state, iterations, progress.hashes[0]):
             stored, scored = decision.stored, decision.scored
             evaluated = [e for e in progress.evaluations if e.iteration == stored.iteration]
             loaded.metrics.append(metrics_of(stored, decision.batch, scored, evaluated))
@@ -56,13 +57,17 @@ def load_run(folder: RunFolder, plan: RunPlan, path: Path | None = None) -> Load
     return loaded
 
 
-def check_deeply(folder: RunFolder, plan: RunPlan, path: Path) -> int:
-    """Check pages, chain and every decision of a store; returns its iterations, raises DamagedStoreError."""
-    check_store(folder, path)
+def check_deeply(folder: RunFolder, plan: RunPlan, path: Path, upto: int | None = None) -> int:
+    """Check pages, chain and every decision of a store; returns its iterations, raises DamagedStoreError.
+
+    Of decisions only the first `upto` are checked, if given: the job may now end before the others.
+    """
+    iterations = check_store(folder, path)
     try:
-        return load_run(folder, plan, path).progress.iteration
+        load_run(folder, plan, path, upto)
     except NoStateError as error:
         raise DamagedStoreError(f"{path.name}: is empty") from error
+    return iterations
 
 
 def require_same_run(folder: RunFolder, plan: RunPlan, upto: int | None = None) -> None:

@@ -13,7 +13,7 @@ from dartes.spec.checks import warnings_for
 from dartes.spec.load import LoadedJob, load_job
 from dartes.state import RunFolder, takeover
 from dartes_coordinator.completion import completion
-from dartes_coordinator.full_disk import full_disk_named
+from dartes_coordinator.full_disk import every_full_disk_named
 from dartes_coordinator.observer import Observer
 from dartes_coordinator.rewinding import Rewind
 from dartes_coordinator.server import serve
@@ -51,7 +51,7 @@ def run(
     """
     folder = RunFolder(run_dir)
     observer = _observer(http)
-    with full_disk_named(folder.path):
+    with every_full_disk_named(folder.path):
         job = load_job(folder.job) if job_file is None else _taken_over(folder, job_file)
         credentials = tls.load(tls_folder)
         coordinator = open_run(folder, job, rewind=rewind)

@@ -23,7 +23,15 @@ from dartes_coordinator.loading import Loaded, check_deeply, load_run, require_s
 from dartes_coordinator.outputs import Outputs
 from dartes_coordinator.plan import EvaluationSetPlan, RunPlan
 from dartes_coordinator.progress import Progress
-from dartes_coordinator.rewinding import Rewind, due_in, go_back
+from dartes_coordinator.rewinding import (
+    Rewind,
+    clear_up,
+    due_in,
+    go_back,
+    has_leftovers,
+    is_done,
+    mark_beyond,
+)
 from dartes_coordinator.store import Store
 
 log = logging.getLogger(__name__)
@@ -96,13 +104,17 @@ def open_plan(
     """As `open_run`, with the job resolved; `faults` gives the fault plan of an incarnation."""
 
     def check(path: Path) -> int:
-        return check_deeply(folder, plan, path)
+        due = None if rewind is None or is_done(folder, path, rewind) else rewind.iteration
+        return check_deeply(folder, plan, path, due)
 
-    restored = restore_if_damaged(folder, check)
+    def marked(iterations: int) -> dict[str, str]:
+        return mark_beyond(rewind, iterations)
+
+    restored = restore_if_damaged(folder, check, marked, lambda: has_leftovers(folder))
     try:
         store, loaded = _begin(folder, plan, rewind)
     except DamagedStoreError as error:
-        restored = set_aside(folder, f"{folder.store.name}: {error}", check)
+        restored = set_aside(folder, f"{folder.store.name}: {error}", check, marked)
         store, loaded = _begin(folder, plan, rewind)
     outputs = Outputs(folder)
     if loaded.progress.header is not None:
@@ -127,9 +139,13 @@ def _begin(folder: RunFolder, plan: RunPlan, rewind: Rewind | None) -> tuple[Sto
     # From here on an older coordinator can't commit any more, so what is loaded now stays the newest.
     store = Store.open(folder.store)
     try:
+        # Going back deletes the backups: damage in what is to stay has to be found while they are there.
+        loaded = load_run(folder, plan, None, None if due is None else due.iteration)
+        clear_up(folder, store, plan.keep)
         if due is not None:
             go_back(folder, store, due, plan.keep)
-        return store, load_run(folder, plan)
+            loaded = load_run(folder, plan)
+        return store, loaded
     except BaseException:
         store.close()
         raise

@@ -203,13 +203,14 @@ class Store:
             target.close()
 
 
-def skip_incarnations(path: Path, least: int) -> None:
-    """Set the incarnation of a store that nobody has open to at least `least`."""
+def prepare_copy(path: Path, least: int, meta: MetaValues) -> None:
+    """Set the incarnation of a store that nobody has open to at least `least`, and values of its meta."""
     connection = sqlite3.connect(path, isolation_level=None)
     try:
         with _errors_named(path):
             if _number(connection, "incarnation") < least:
                 _put(connection, {"incarnation": str(least)})
+            _put(connection, meta)
     finally:
         connection.close()
 

@@ -7,8 +7,10 @@ server, and a container that ends several times is let wait for minutes.
 import asyncio
 import logging
 import os
+import signal
 import sys
 import time
+from types import FrameType
 
 from dartes.errors import DartesError, ExitCode
 from dartes_operator import logs
@@ -23,10 +25,12 @@ SHORT_LIVES = "DARTES_SHORT_LIVES"
 WELL_SECONDS = 60.0
 # Shorter than the liveness probe's patience, since nobody answers it meanwhile.
 LONGEST_PAUSE_SECONDS = 8.0
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 def main() -> int:
     """Run the operator; returns the exit code."""
+    _end_when_told()
     try:
         settings = read_settings(os.environ)
         logs.set_up(settings.log_level)
@@ -45,10 +49,25 @@ async def _live(settings: Settings) -> None:
         before = os.environ.get(SHORT_LIVES, "0")
         pause, short = pause_after(time.monotonic() - began, int(before) if before.isdigit() else 0)
         log.error("starting over in %.1f s: %s", pause, error)
-        # Nothing else is to go on meanwhile.
+        # Nothing else is to go on meanwhile; the event loop, which stands still, has taken the signals.
+        _end_when_told()
         time.sleep(pause)
+        # A signal that comes from here on waits for the new program to be ready for it.
+        signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
         os.environ[SHORT_LIVES] = str(short)
         os.execv(sys.executable, [sys.executable, "-m", "dartes_operator"])
+
+
+def _end_when_told() -> None:
+    """End at once on a signal, until kopf takes them: the first process of a container is else not ended."""
+    for number in _SIGNALS:
+        signal.signal(number, _end)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
+
+
+def _end(_: int, __: FrameType | None) -> None:
+    # Not by an exception: what is left of kopf might never end.
+    os._exit(ExitCode.DONE)
 
 
 def pause_after(seconds: float, short_lives: int) -> tuple[float, int]:

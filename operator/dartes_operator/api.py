@@ -44,15 +44,11 @@ class ApiRefusalError(DartesError):
 
 
 class ApiUnavailableError(TransientError):
-    """No answer, a 5xx, or 429: worth another try, at the earliest after `retry_after` seconds.
+    """No answer, a 5xx, or 429: worth another try, at the earliest after `retry_after` seconds."""
 
-    `names_time` where the server itself has said when: it is busy, not away.
-    """
-
-    def __init__(self, message: str, retry_after: float = 0.0, *, names_time: bool = False) -> None:
+    def __init__(self, message: str, retry_after: float = 0.0) -> None:
         super().__init__(message)
         self.retry_after = retry_after
-        self.names_time = names_time
 
 
 @dataclass(frozen=True)
@@ -213,10 +209,8 @@ class Api:
             # Not the API server's own trouble: it may last, and whoever waits is to know for what.
             raise ApiRefusalError(status, parsed)
         if status == 429 or status >= 500:
-            named = retry_after.isdigit()
-            wait = float(retry_after) if named else 1.0
-            message = f"{verb} {where}: {status} {parsed.get('message', '')}"
-            raise ApiUnavailableError(message, wait, names_time=named)
+            wait = float(retry_after) if retry_after.isdigit() else 1.0
+            raise ApiUnavailableError(f"{verb} {where}: {status} {parsed.get('message', '')}", wait)
         if status == 401:
             raise ApiUnavailableError(f"{verb} {where}: 401, the token is not accepted", 1.0)
         raise ApiRefusalError(status, parsed)

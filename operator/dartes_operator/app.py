@@ -81,7 +81,9 @@ async def run(settings: Settings) -> None:
             return f"a pass over a job has run for {queue.longest_pass():.0f} s"
         return None
 
-    metrics.observe_with(lambda: queue.depth, listings.ages, cache.count_phases)
+    metrics.observe_with(
+        lambda: queue.depth, listings.ages, lambda: cache.count_phases() if cache.synced else None
+    )
     pages = Pages(metrics, trouble, lambda: cache.synced)
     await pages.start(settings.http_host, settings.http_port)
     try:
@@ -150,7 +152,7 @@ async def _run_all(
     # Only now: when the watcher ends, it waits for all tasks that were started after it.
     await asyncio.sleep(0)
     watching = asyncio.create_task(watcher)
-    await _take_signals(stopping)
+    await _take_signals(stopping, watching)
     done, _ = await asyncio.wait([*tasks, watching], return_when=asyncio.FIRST_COMPLETED)
     for task in [*tasks, watching]:
         task.cancel()
@@ -160,12 +162,15 @@ async def _run_all(
             task.result()
 
 
-async def _take_signals(stopping: asyncio.Event) -> None:
-    """Take the signals from kopf, which does not tell whether it stops for one or for a failure."""
+async def _take_signals(stopping: asyncio.Event, watching: asyncio.Task[None]) -> None:
+    """Take the signals from kopf, which does not tell whether it stops for one or for a failure.
+
+    It may also end before it has asked for any.
+    """
     if threading.current_thread() is not threading.main_thread():
         return
     before = signal.getsignal(signal.SIGTERM)
-    while signal.getsignal(signal.SIGTERM) is before:
+    while signal.getsignal(signal.SIGTERM) is before and not watching.done():
         await asyncio.sleep(0)
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)

@@ -41,10 +41,14 @@ class Changes:
 
 
 class Cache:
-    """Objects by kind, namespace and name; `synced` once the first listing of every kind is in."""
+    """Objects by kind, namespace and name; `synced` once the first listing of every kind is in.
+
+    `left_out` are namespaces of which only a part may be known: nothing is to be decided on it.
+    """
 
     def __init__(self) -> None:
         self.synced = False
+        self.left_out: frozenset[str | None] = frozenset()
         self._objects: dict[Name, Manifest] = {}
         self._jobs: dict[Key, Manifest] = {}
         self._owned: defaultdict[str, set[Name]] = defaultdict(set)  # by job uid

@@ -185,9 +185,6 @@ class Executor:
 
     async def _create(self, key: Key, job_uid: str, manifest: Manifest, action: Action) -> Refused | None:
         """POST; a name that is taken is well where ours holds it and is not going."""
-        # A start that is cut off again and again comes further each time.
-        if manifest["kind"] not in WATCHED and self._is_as_written(key, manifest):
-            return None
         if await self._post(key, manifest):
             return None
         kind, meta = manifest["kind"], manifest["metadata"]
@@ -200,7 +197,6 @@ class Executor:
             return Refused(action, Trouble.TERMINATING, f"{kind} {meta['name']} is still being deleted")
         if not is_ours(existing, job_uid):
             return _conflict(action, meta["name"], kind)
-        self._note(key, manifest)
         return None
 
     async def _post(self, key: Key, manifest: Manifest) -> bool:
@@ -226,7 +222,11 @@ class Executor:
             return None
         if known is not None or not await self._post(key, manifest):
             known = known or await self._api.get(kind, namespace, name)
-            if known is None or not is_ours(known, job_uid):
+            if known is None:
+                raise ApiUnavailableError(f"{kind} {name} was there and is gone: looked at again")
+            if metadata(known).get("deletionTimestamp"):
+                return Refused(action, Trouble.TERMINATING, f"{kind} {name} is still being deleted")
+            if not is_ours(known, job_uid):
                 return _conflict(action, name, kind)
             self._take_in(await self._api.apply(manifest))
             self._note(key, manifest)
@@ -258,13 +258,14 @@ class Executor:
             ) from refusal
 
     async def _delete(self, key: Key, job_uid: str, action: Delete) -> None:
+        # First of all: what is found to be gone is to be made again, too.
+        self._applied.get(key, {}).pop((action.kind, action.name), None)
         uid = action.uid
         if uid is None:
             existing = await self._api.get(action.kind, key.namespace, action.name)
             if existing is None or labels(existing).get(JOB_UID_LABEL) != job_uid:
                 return
             uid = metadata(existing)["uid"]
-        self._applied.get(key, {}).pop((action.kind, action.name), None)
         left = await self._api.delete(action.kind, key.namespace, action.name, uid, action.grace_seconds)
         if left is not None and left.get("kind") == action.kind and "uid" in metadata(left):
             self._take_in(left)

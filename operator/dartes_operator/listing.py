@@ -46,8 +46,6 @@ class Listings:
         self._api = api
         self._cache = cache
         self._namespaces: tuple[str | None, ...] = namespaces or (None,)
-        # Those of several that are gone, or that somebody has taken the rights on away.
-        self._left_out: frozenset[str | None] = frozenset()
         self._changed = changed
         self._clock = clock
         self._told = dict.fromkeys(WATCHED, clock())
@@ -120,7 +118,7 @@ class Listings:
         newer: set[Key] = set()
         gone: set[Key] = set()
         for namespace in self._namespaces:
-            if kind != JOB and namespace in self._left_out:
+            if kind != JOB and namespace in self._cache.left_out:
                 continue
             try:
                 listing = await self._api.list_all(kind, namespace, WATCHED[kind], without_ballast)
@@ -128,8 +126,8 @@ class Listings:
                 if kind != JOB or not self._leaves_out(namespace, refusal):
                     raise
                 continue
-            if kind == JOB:
-                self._left_out -= {namespace}
+            if kind == JOB and namespace in self._cache.left_out:
+                self._take_back(namespace)
             changes = self._cache.replace(kind, namespace, listing.items, listing.version)
             newer |= changes.newer
             gone |= changes.gone
@@ -141,12 +139,25 @@ class Listings:
     def _leaves_out(self, namespace: str | None, refusal: ApiRefusalError) -> bool:
         """Whether the other namespaces are looked after without this one, whose jobs can't be listed.
 
-        Its other objects are not listed either, so that nothing is decided on a part of them.
+        It is gone, or somebody has taken the rights on it away; any other refusal passes by itself. Its other
+        objects are not listed either, and its jobs are left alone: only a part of them may be known.
         """
-        left_out = self._left_out | {namespace}
+        if refusal.code not in (403, 404):
+            return False
+        left_out = self._cache.left_out | {namespace}
         if left_out >= set(self._namespaces):
             return False
-        if left_out != self._left_out:
+        if left_out != self._cache.left_out:
             log.error("namespace %s is left out until its jobs can be listed: %s", namespace, refusal)
-        self._left_out = left_out
+        self._cache.left_out = left_out
         return True
+
+    def _take_back(self, namespace: str | None) -> None:
+        """Look after a namespace again whose jobs can be listed; at work, by starting over.
+
+        The first listing goes on with all of its objects before anything is decided; later nobody knows what
+        its watches have missed.
+        """
+        if self._cache.synced:
+            raise WatchEndedError(f"namespace {namespace} can be listed again")
+        self._cache.left_out -= {namespace}

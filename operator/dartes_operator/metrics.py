@@ -39,9 +39,9 @@ class Metrics:
         self,
         queue_depth: Callable[[], float],
         watch_ages: Callable[[], Mapping[str, float]],
-        jobs_by_phase: Callable[[], Mapping[str, int]],
+        jobs_by_phase: Callable[[], Mapping[str, int] | None],
     ) -> None:
-        """Read these when metrics are asked for."""
+        """Read these when metrics are asked for; None are jobs that nobody has counted yet."""
         self.registry.register(_Gauges(queue_depth, watch_ages, jobs_by_phase))
 
     def text(self) -> bytes:
@@ -54,7 +54,7 @@ class _Gauges(Collector):
         self,
         queue_depth: Callable[[], float],
         watch_ages: Callable[[], Mapping[str, float]],
-        jobs_by_phase: Callable[[], Mapping[str, int]],
+        jobs_by_phase: Callable[[], Mapping[str, int] | None],
     ) -> None:
         self._queue_depth = queue_depth
         self._watch_ages = watch_ages
@@ -68,8 +68,10 @@ class _Gauges(Collector):
         for kind, age in self._watch_ages().items():
             ages.add_metric([kind], age)
         yield ages
-        phases = GaugeMetricFamily("dartes_jobs", "Jobs by phase.", labels=["phase"])
         counts = self._jobs_by_phase()
+        if counts is None:
+            return
+        phases = GaugeMetricFamily("dartes_jobs", "Jobs by phase.", labels=["phase"])
         # Zeros too: an alert sees a rise only where there was a sample before.
         for phase in PHASES:
             phases.add_metric([phase], counts.get(phase, 0))

@@ -104,8 +104,8 @@ class Reconciler:
                 log.info("nothing more is made: %s", error)
             except ApiUnavailableError as error:
                 result = "unavailable"
-                # Who names a time means it; else each failed pass, far as it may have come, waits longer.
-                cap = 1.5 * error.retry_after if error.names_time else AWAY_CAP_SECONDS
+                # Each failed pass, far as it may have come, waits longer: a busy server just names a second.
+                cap = max(AWAY_CAP_SECONDS, 1.5 * error.retry_after)
                 delay = self._queue.retry(key, error.retry_after, at_most=cap)
                 log.warning("tried again in %.1f s: %s", delay, error)
             except ApiRefusalError as refusal:
@@ -134,7 +134,10 @@ class Reconciler:
             self._executor.forget(key)
             self._claims_asked.pop(key, None)
             return None, False
+        if key.namespace in self._cache.left_out:
+            return None, False
         job, observed = found
+        job = self._statuses.completed(job)
         observed = await self._with_claim(key, job, observed)
         made = self._planner(job, observed, self._now(), self._defaults)
         if any(isinstance(action, ReadCertificates) for action in made.actions):

@@ -29,6 +29,8 @@ COUNTS_SECONDS = 10.0
 _COUNTS = {"replicas", "ready", "caughtUp", "pending", "draining"}
 # It repeats what the scheduler or the kubelet says of one of the pods that wait, each time another one.
 _SPEAKS_OF_A_POD = "WorkersReady"
+# It came after the first release, and the definition may be somebody else's to bring up to date.
+_MAY_BE_PRUNED = "policyHash"
 
 
 class StaleJobError(DartesError):
@@ -46,6 +48,8 @@ class StatusWriter:
         self._written: dict[Key, tuple[str, float]] = {}
         self._counted: dict[Key, tuple[str, float]] = {}
         self._held_back: dict[Key, float] = {}
+        self._pruned: dict[Key, tuple[str, str]] = {}
+        self._told_of_pruning = False
 
     async def write(self, job: Manifest, status: Manifest) -> Manifest:
         """Bring the job's status to `status`; returns the job as it is then.
@@ -81,10 +85,33 @@ class StatusWriter:
         if of_pods or "workers" in patch:
             self._counted[key] = (meta["uid"], now)
         self._cache.put(written)
+        self._note_pruning(key, written, patch)
         more = _disruptions(written.get("status") or {}) - _disruptions(old)
         if more > 0:
             self._metrics.disruptions.inc(more)
-        return written
+        return self.completed(written)
+
+    def completed(self, job: Manifest) -> Manifest:
+        """The job with a field in its status that the API server drops, as it was written last."""
+        meta = metadata(job)
+        uid, value = self._pruned.get(Key(meta["namespace"], meta["name"]), ("", ""))
+        status = job.get("status") or {}
+        if uid != meta["uid"] or _MAY_BE_PRUNED in status:
+            return job
+        return {**job, "status": {**status, _MAY_BE_PRUNED: value}}
+
+    def _note_pruning(self, key: Key, written: Manifest, patch: Mapping[str, Any]) -> None:
+        """Remember a field that the definition lacks: asked for in each pass, it would be written in each."""
+        value = patch.get(_MAY_BE_PRUNED)
+        if value is None:
+            return
+        if _MAY_BE_PRUNED in (written.get("status") or {}):
+            self._pruned.pop(key, None)
+            return
+        self._pruned[key] = (metadata(written)["uid"], value)
+        if not self._told_of_pruning:
+            self._told_of_pruning = True
+            log.warning("the definition of DartESJob is too old for this operator: no %s", _MAY_BE_PRUNED)
 
     def held_back(self, key: Key) -> float | None:
         """Seconds until what the last write held back may be written; None where it held nothing back."""
@@ -92,7 +119,7 @@ class StatusWriter:
 
     def forget(self, key: Key) -> None:
         """Forget a job that is gone."""
-        for known in (self._written, self._counted):
+        for known in (self._written, self._counted, self._pruned):
             known.pop(key, None)
         self._held_back.pop(key, None)
 

@@ -69,7 +69,9 @@ class ResumeSource(SpecModel):
         Integer | None,
         about(
             "How many iterations of that run to keep: when this job first starts it goes back to the state "
-            "after so many, and sets aside on the volume what came later. The last one if not set.",
+            "after so many, and sets aside on the volume what came later. The last one if not set. A job "
+            "that is deleted and made again from the same file is another one and goes back again, also one "
+            "that had finished: GitOps makes it again after ttlSecondsAfterFinished.",
             ge=0,
             le=1_000_000,
         ),

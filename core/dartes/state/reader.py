@@ -152,9 +152,12 @@ class RunReader:
         )
         return [(int(k), bytes(row), bytes(digest)) for k, row, digest in rows]
 
-    def evaluations(self) -> list[StoredEvaluation]:
-        """All recorded evaluations by iteration, then set name."""
-        rows = self._query(f"SELECT {EVALUATION_COLUMNS} FROM evaluations ORDER BY iteration, set_name")
+    def evaluations(self, stop: int | None = None) -> list[StoredEvaluation]:
+        """Recorded evaluations (of iterations before `stop`) by iteration, then set name."""
+        rows = self._query(
+            f"SELECT {EVALUATION_COLUMNS} FROM evaluations WHERE iteration < ? ORDER BY iteration, set_name",
+            (2**62 if stop is None else stop,),
+        )
         return [evaluation_of(row) for row in rows]
 
     def completions(self, iteration: int, set_name: str) -> list[StoredCompletion]:

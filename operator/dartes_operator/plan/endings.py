@@ -7,12 +7,14 @@ conditions and reasons, so they are looked at first.
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from pathlib import PurePosixPath
 from typing import Any, Final
 
 from dartes.errors import DISK_FULL, ExitCode
 from dartes_operator.plan.pods import Pod
 from dartes_operator.plan.times import parse_time
 from dartes_operator.resources.identity import Role
+from dartes_operator.resources.pod import RUN_DIR
 
 MOST_MESSAGE: Final = 2048
 
@@ -75,7 +77,7 @@ def ending_of(pod: Pod) -> Ending | None:
     disrupted = _disruption(pod, str(terminated.get("reason") or ""))
     if disrupted is not None:
         return ending(*disrupted)
-    if pod.role is Role.COORDINATOR and code == ExitCode.TRANSIENT and DISK_FULL in words:
+    if pod.role is Role.COORDINATOR and code == ExitCode.TRANSIENT and _volume_is_full(words):
         return ending(Verdict.VOLUME_FULL, Verdict.VOLUME_FULL.value)
     if not terminated:
         reason = str(pod.status.get("reason") or "")
@@ -83,6 +85,15 @@ def ending_of(pod: Pod) -> Ending | None:
             return ending(Verdict.FAILED, reason)
         return ending(Verdict.REJECTED, reason or "NeverStarted", "the pod ended before its container ran")
     return ending(*_by_exit_code(int(code) if code is not None else -1, str(terminated.get("reason") or "")))
+
+
+def _volume_is_full(words: str) -> bool:
+    """Whether words begin with the run folder, or a folder in it, and say that its disk is full.
+
+    Other disks of the pod fill up too; a bigger volume would not help them, so those ends are charged.
+    """
+    place, full, _ = words.partition(f": {DISK_FULL}")
+    return bool(full) and PurePosixPath(place).is_relative_to(RUN_DIR)
 
 
 def _disruption(pod: Pod, container_reason: str) -> tuple[Verdict, str, str] | None:

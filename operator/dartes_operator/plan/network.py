@@ -45,17 +45,25 @@ def keep_policies(situation: Situation, draft: Draft, spec: JobSpec, *, resuming
     if spec.disruption_budget is DisruptionBudget.BLOCK_VOLUNTARY:
         wanted.append(disruption_budget(situation.identity))
     draft.policies = hash_of({"policies": json.dumps(wanted, sort_keys=True)})
-    if situation.start_time is None:
-        draft.actions.extend(Create(manifest) for manifest in wanted)
-        return
     before = situation.before
     written = (before.get("observedGeneration"), before.get("policyHash"))
-    if not resuming and written == (situation.generation, draft.policies):
+    as_written = written == (situation.generation, draft.policies)
+    starting = situation.start_time is None
+    if as_written and not resuming and not starting:
         return
+    # Also at the start: a pass whose status was lost may have made them as an older spec asked.
     draft.actions.extend(Apply(manifest) for manifest in wanted)
+    if starting and (as_written or not _was_begun(situation)):
+        return
     identity = situation.identity
     if spec.network_policy.mode is NetworkPolicyMode.NONE:
         for name in (identity.coordinator, identity.worker_policy):
             draft.actions.append(Delete(Kind.NETWORK_POLICY, name, None))
     if spec.disruption_budget is DisruptionBudget.NONE:
         draft.actions.append(Delete(Kind.DISRUPTION_BUDGET, identity.coordinator, None))
+
+
+def _was_begun(situation: Situation) -> bool:
+    """Whether an earlier pass has made something: the Service and the run come before the policies."""
+    observed = situation.observed
+    return bool(observed.service or observed.config_maps or observed.pods)

@@ -111,8 +111,9 @@ def note_run(situation: Situation, draft: Draft, pinned: Pinned) -> None:
 
 def tell_of_ignored_templates(situation: Situation, draft: Draft, pinned: Pinned, spec: JobSpec) -> None:
     """Say so where a pod template was changed while the run goes on: it counts from the next resume."""
-    told = draft.conditions.reason_before(Condition.ACCEPTED) == "TemplateChangeIgnored"
-    if not told and situation.before.get("observedGeneration") == situation.generation:
+    before = draft.conditions.reason_before(Condition.ACCEPTED)
+    seen = situation.before.get("observedGeneration") == situation.generation
+    if before == "Accepted" and seen:
         return  # nothing has changed since this was last looked at, and reading the pinned job takes long
     job = pinned.job
     if job is None:
@@ -131,6 +132,6 @@ def tell_of_ignored_templates(situation: Situation, draft: Draft, pinned: Pinned
         f"{' and '.join(changed)} changed while the run goes on; the change counts once the job has been "
         "suspended and resumed"
     )
-    if not told:
+    if not seen and before != "TemplateChangeIgnored":
         draft.event("TemplateChangeIgnored", message, warning=True)
     draft.conditions.set(Condition.ACCEPTED, True, "TemplateChangeIgnored", message)

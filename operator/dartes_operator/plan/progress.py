@@ -4,6 +4,7 @@ A run that says nothing for long is called stalled; the time is measured from th
 """
 
 import math
+import re
 from datetime import datetime
 from typing import Any, Final
 
@@ -17,6 +18,8 @@ from dartes_operator.plan.types import Progress
 SECONDS_BETWEEN_WRITES: Final = 10
 STALLED_SECONDS: Final = 600
 STALLED_ITERATIONS: Final = 10
+# The whole sentence: other notes quote what users have written.
+_RESTORED: Final = re.compile(rf"The backup \S+ {re.escape(RESTORED)}: ")
 
 
 def tell_of_progress(situation: Situation, draft: Draft) -> None:
@@ -59,7 +62,7 @@ def pause(draft: Draft, message: str) -> None:
 
 def _tell_of_state(draft: Draft, progress: Progress) -> None:
     """The state is written; that some of it was lost before is told as long as that coordinator works."""
-    lost = next((note for note in progress.notes if RESTORED in note), None)
+    lost = next((note for note in progress.notes if _RESTORED.search(note)), None)
     if lost is None:
         draft.conditions.set(Condition.CHECKPOINT_HEALTHY, True, "Written", "")
         return

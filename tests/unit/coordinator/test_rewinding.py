@@ -1,6 +1,7 @@
 """Going back to an older iteration: once, without a trace in what follows, and with nothing thrown away."""
 
 import os
+import sqlite3
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -10,7 +11,7 @@ from dartes.difficulty import StageSettings
 from dartes.errors import ConfigurationError
 from dartes.state import RunFolder, RunReader
 from dartes_coordinator import rewinding
-from dartes_coordinator.backups import check_store
+from dartes_coordinator.backups import check_store, make_backup
 from dartes_coordinator.full_disk import StoreFullError
 from dartes_coordinator.loading import load_run
 from dartes_coordinator.plan import RunPlan
@@ -19,6 +20,7 @@ from dartes_coordinator.start import open_plan
 from dartes_coordinator.store import Store
 
 from .kit import Clock, FakeWorker, expected_hashes, finished_folder, opened, plan, run_until, settings
+from .stored import change
 
 RUN = plan(snapshot_every=2)
 ITERATIONS = 5
@@ -216,6 +218,137 @@ def test_a_store_that_is_damaged_later_falls_back_to_the_state_that_the_run_went
     os.truncate(folder.store, 5000)
     assert go_on(folder, RUN, request) == 2
     assert load_run(folder, RUN).progress.hashes == expected_hashes(RUN)[0]
+
+
+def flip_a_result(path: Path, iteration: int) -> None:
+    """What neither SQLite nor the chain of journal rows notices."""
+    with sqlite3.connect(path) as connection:
+        (bits,) = connection.execute(
+            "SELECT passed FROM iterations WHERE iteration = ?", (iteration,)
+        ).fetchone()
+    flipped = bytes([bits[0] ^ 1, *bits[1:]])
+    change(path, "UPDATE iterations SET passed = ? WHERE iteration = ?", flipped, iteration)
+
+
+def back_up(folder: RunFolder, iteration: int) -> None:
+    store = Store.open(folder.store)
+    make_backup(store, folder, iteration, keep=3)
+    store.close()
+
+
+def test_damage_in_what_is_to_stay_is_found_while_the_backups_are_there(tmp_path: Path) -> None:
+    folder = finished_folder(tmp_path, RUN, 4)
+    back_up(folder, 4)
+    flip_a_result(folder.store, 1)
+    assert go_on(folder, RUN, Rewind(2, "job")) == 2
+    assert load_run(folder, RUN).progress.hashes == expected_hashes(RUN)[0]
+    assert [path.name for path in folder.damaged.iterdir()] == ["state.sqlite.0"]
+    with RunReader.open(folder) as reader:
+        assert "state-00000004.sqlite is used instead" in next(
+            text for _, reason, text in reader.events() if reason == "Restored"
+        )
+
+
+def test_a_backup_serves_a_run_that_becomes_shorter_by_going_back(tmp_path: Path) -> None:
+    folder, shorter = finished_folder(tmp_path, RUN), plan(settings(iterations=3))
+    flip_a_result(folder.store, 1)
+    assert go_on(folder, shorter, Rewind(2, "job")) == 2
+    assert load_run(folder, shorter).progress.hashes == expected_hashes(shorter)[0]
+
+
+def test_damage_in_what_is_forgotten_does_not_matter(tmp_path: Path) -> None:
+    folder = finished_folder(tmp_path, RUN)
+    flip_a_result(folder.store, 3)
+    assert go_on(folder, RUN, Rewind(2, "job")) == 2
+    assert not folder.damaged.exists()
+
+
+def test_a_store_damaged_after_a_request_for_where_the_run_stood_falls_back_to_there(tmp_path: Path) -> None:
+    folder, request = finished_folder(tmp_path, RUN, 2), Rewind(3, "job")
+    back_up(folder, 2)
+    go_on(folder, RUN, None, upto=3)
+    assert go_on(folder, RUN, request, upto=4) == 3
+    os.truncate(folder.store, 5000)
+    assert go_on(folder, RUN, request) == 3
+    assert load_run(folder, RUN).progress.hashes == expected_hashes(RUN)[0]
+
+
+def test_a_backup_from_before_the_iteration_asked_for_fails_no_job_even_if_the_start_is_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, request = finished_folder(tmp_path, RUN, 2), Rewind(3, "job")
+    back_up(folder, 2)
+    go_on(folder, RUN, None, upto=3)
+    go_on(folder, RUN, request, upto=4)
+    (folder.backups / "state-00000003.sqlite").unlink()
+    os.truncate(folder.store, 5000)
+    with monkeypatch.context() as patched:
+        patched.setattr("dartes_coordinator.start.load_run", killed)
+        with pytest.raises(KilledError):
+            open_plan(folder, RUN, Clock(), rewind=request)
+    assert go_on(folder, RUN, request) == 2
+    assert load_run(folder, RUN).progress.hashes == expected_hashes(RUN)[0]
+
+
+@pytest.mark.parametrize("iteration", [0, 2])
+def test_backups_of_forgotten_iterations_go_though_the_coordinator_was_killed_before(
+    tmp_path: Path, iteration: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, request = finished_folder(tmp_path, RUN), Rewind(iteration, "job")
+    folder.snapshots.mkdir()
+    (folder.snapshots / "iteration-4.safetensors").touch()
+    with monkeypatch.context() as patched:
+        kill_after_the_transaction(patched)
+        with pytest.raises(KilledError):
+            open_plan(folder, RUN, Clock(), rewind=request)
+    assert [path.name for path in folder.backups.iterdir()] == ["state-00000005.sqlite"]
+    coordinator = open_plan(folder, RUN, Clock())
+    assert coordinator is not None
+    coordinator.close()
+    names = [path.name for path in folder.backups.iterdir()]
+    assert names == ([f"state-{iteration:08d}.sqlite"] if iteration else [])
+    assert not folder.summary.exists()
+    assert not any(folder.snapshots.iterdir())
+    assert go_on(folder, RUN, request, upto=4) == iteration
+    back_up(folder, 4)
+    assert go_on(folder, RUN, request) == 4
+    assert (folder.backups / "state-00000004.sqlite").exists(), "they are deleted once"
+
+
+def test_a_disk_that_fills_up_while_iterations_are_forgotten_costs_no_backup(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, request = finished_folder(tmp_path, RUN), Rewind(2, "job")
+
+    def full(*_: object) -> NoReturn:
+        raise StoreFullError("the disk is full")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Store, "forget_from", full)
+        with pytest.raises(StoreFullError):
+            open_plan(folder, RUN, Clock(), rewind=request)
+    assert [path.name for path in folder.backups.iterdir()] == ["state-00000005.sqlite"]
+    assert folder.summary.exists()
+    assert go_on(folder, RUN, request) == 2
+
+
+def test_a_killed_copy_is_swept_away(tmp_path: Path) -> None:
+    folder = finished_folder(tmp_path, RUN)
+    folder.rewound.mkdir()
+    for name in ("state-00000005-other.partial", "state-00000005-job.partial-journal"):
+        (folder.rewound / name).write_bytes(b"half")
+    assert go_on(folder, RUN, Rewind(2, "job")) == 2
+    assert [path.name for path in folder.rewound.iterdir()] == ["state-00000005-job.sqlite"]
+
+
+def test_a_store_that_lost_everything_has_not_gone_back_to_the_start(tmp_path: Path) -> None:
+    folder = finished_folder(tmp_path, RUN)
+    folder.store.write_bytes(b"")
+    assert open_plan(folder, RUN, Clock()) is None, "the finished run is restored"
+    assert go_on(folder, RUN, Rewind(0, "job"), upto=3) == 0
+    back_up(folder, 3)
+    folder.store.write_bytes(b"")
+    assert go_on(folder, RUN, Rewind(0, "job")) == 3
 
 
 def test_a_full_disk_leaves_the_run_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

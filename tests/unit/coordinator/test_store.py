@@ -17,7 +17,7 @@ from dartes_coordinator.store import (
     FencedError,
     Store,
     StoreBusyError,
-    skip_incarnations,
+    prepare_copy,
 )
 
 from .stored import empty_disk, evaluation, fill_disk, iteration
@@ -178,9 +178,9 @@ def test_a_copy_holds_what_is_committed(folder: RunFolder) -> None:
 
 def test_incarnations_can_be_skipped_but_never_set_back(folder: RunFolder) -> None:
     Store.open(folder.store).close()
-    skip_incarnations(folder.store, 50)
+    prepare_copy(folder.store, 50, {})
     assert Store.open(folder.store).incarnation == 51
-    skip_incarnations(folder.store, 3)
+    prepare_copy(folder.store, 3, {})
     assert Store.open(folder.store).incarnation == 52
 
 

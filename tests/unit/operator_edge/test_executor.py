@@ -345,13 +345,47 @@ def test_a_start_that_is_cut_off_does_not_make_again_what_no_watch_shows() -> No
 
     async def scenario(api: Api) -> None:
         executor = Executor(api, Cache(), lambda: 0.0)
-        actions = [Create(policy) for policy in policies]
+        actions = [Apply(policy) for policy in policies]
         with pytest.raises(ApiUnavailableError):
             await executor.execute(KEY, JOB_UID, actions)
         assert (await executor.execute(KEY, JOB_UID, actions)).refused == ()
 
     with_server(server, scenario)
     assert server.named("POST") == ["sums-coordinator", "sums-worker", "sums-worker"]
+
+
+def test_what_was_found_to_be_there_already_is_still_set_as_asked() -> None:
+    server = FakeServer()
+    prefix = "/apis/networking.k8s.io/v1"
+    older = {**owned("NetworkPolicy", "sums-worker"), "spec": {"egress": ["all"]}}
+    server.put("networkpolicies", older, prefix)
+    wanted = {**owned("NetworkPolicy", "sums-worker"), "spec": {"egress": []}}
+    assert execute(server, [Create(wanted), Apply(wanted)]).refused == ()
+    stored = server.objects[f"{prefix}/namespaces/{NAMESPACE}/networkpolicies/sums-worker"]
+    assert stored["spec"] == {"egress": []}
+
+
+def test_what_is_going_is_not_applied_to_but_waited_for() -> None:
+    server = FakeServer()
+    going = owned("NetworkPolicy", "sums-worker", deletionTimestamp="2030-01-01T00:00:00Z")
+    server.put("networkpolicies", going, "/apis/networking.k8s.io/v1")
+    assert troubles(execute(server, [Apply(owned("NetworkPolicy", "sums-worker"))])) == [Trouble.TERMINATING]
+    assert "PATCH" not in {call.method for call in server.calls}
+
+
+def test_what_somebody_else_deleted_first_is_made_again_when_it_is_asked_for_again() -> None:
+    policy = owned("NetworkPolicy", "sums-worker")
+    server = FakeServer()
+
+    async def scenario(api: Api) -> None:
+        executor = Executor(api, Cache(), lambda: 0.0)
+        await executor.execute(KEY, JOB_UID, [Apply(policy)])
+        server.objects.clear()
+        await executor.execute(KEY, JOB_UID, [Delete(Kind.NETWORK_POLICY, "sums-worker", None)])
+        await executor.execute(KEY, JOB_UID, [Apply(policy)])
+
+    with_server(server, scenario)
+    assert len(server.objects) == 1
 
 
 def test_applying_again_after_a_while_restores_what_somebody_removed() -> None:

@@ -16,3 +16,12 @@ def test_a_phase_without_jobs_is_zero_and_not_absent() -> None:
         **dict.fromkeys(PHASES, 0.0),
         "Running": 3.0,
     }
+
+
+def test_jobs_that_nobody_has_counted_yet_are_absent_and_not_zero() -> None:
+    """Else each restart of the operator would be a fall to no jobs, and a rise from none that failed."""
+    metrics = Metrics()
+    metrics.observe_with(lambda: 0.0, dict, lambda: None)
+    text = metrics.text().decode()
+    assert "dartes_queue_depth" in text
+    assert "dartes_jobs" not in text

@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from aiohttp import web
 
 from dartes_operator.api import Api
 from dartes_operator.cache import Cache
@@ -28,7 +29,7 @@ from dartes_operator.queue import AWAY_CAP_SECONDS, WorkQueue
 from dartes_operator.reconcile import RESYNC_SECONDS, Reconciler
 from dartes_operator.status_writer import StatusWriter
 
-from .kit import NAMESPACE, FakeServer, job, owned, with_server
+from .kit import NAMESPACE, Call, FakeServer, job, owned, with_server
 
 KEY = Key(NAMESPACE, "sums")
 TIME = datetime(2030, 1, 1, tzinfo=UTC)
@@ -227,15 +228,19 @@ def test_conflicts_one_after_another_are_answered_with_growing_pauses() -> None:
     assert pauses[0] < 1.0 < pauses[-1]
 
 
-@pytest.mark.parametrize(("headers", "most"), [({"Retry-After": "2"}, 3.0), ({}, AWAY_CAP_SECONDS)])
-def test_a_server_that_is_busy_or_away_is_asked_again_soon_however_often_it_was(
+@pytest.mark.parametrize(
+    ("headers", "most"),
+    [({"Retry-After": "1"}, AWAY_CAP_SECONDS), ({"Retry-After": "40"}, 60.0), ({}, AWAY_CAP_SECONDS)],
+)
+def test_a_server_that_is_busy_or_away_is_asked_again_later_and_later_up_to_a_bound(
     headers: dict[str, str], most: float
 ) -> None:
     scene = Scene(deciding(Plan({"phase": "Running"})))
     scene.server.refuse("PATCH", "status", 429 if headers else 503, headers=headers, times=9)
     pauses: list[float] = []
     scene.passes(9, {index: lambda: pauses.append(scene.queue.next_due() or 0.0) for index in range(9)})
-    assert max(pauses) == pytest.approx(most)
+    assert pauses == sorted(pauses)
+    assert pauses[-1] == pytest.approx(most)
     assert min(pauses) >= float(headers.get("Retry-After", 0))
 
 
@@ -339,3 +344,38 @@ def test_pods_and_certificates_of_one_plan_belong_together() -> None:
     secret = scene.server.objects[f"/api/v1/namespaces/{NAMESPACE}/secrets/sums-tls-worker"]
     assert pod is not None
     assert pod["metadata"]["annotations"] == secret["metadata"]["annotations"]
+
+
+def test_a_job_of_a_namespace_that_is_left_out_is_left_alone() -> None:
+    scene = Scene(deciding(Plan({"phase": "Running"}, (Create(POD),))))
+    scene.cache.left_out = frozenset({NAMESPACE})
+    scene.passes()
+    assert scene.requests == []
+    assert scene.seen == []
+
+
+class OlderDefinition(FakeServer):
+    """A server whose definition of the job lacks `policyHash`."""
+
+    def _patch(self, call: Call) -> web.Response:
+        (call.body.get("status") or {}).pop("policyHash", None)
+        return super()._patch(call)
+
+
+def test_a_status_field_that_the_definition_lacks_is_not_written_in_each_pass(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    known: list[Any] = []
+
+    def decide(manifest: Manifest, _: Observed) -> Plan:
+        known.append(manifest["status"].get("policyHash"))
+        return Plan({"phase": "Running", "policyHash": "aa" if len(known) < 4 else "bb"})
+
+    scene = Scene(decide)
+    scene.server = OlderDefinition(objects=scene.server.objects, version=scene.server.version)
+    scene.passes(5)
+    assert known == [None, "aa", "aa", "aa", "bb"]
+    assert scene.requests == ["PATCH status"] * 2
+    assert [record.message for record in caplog.records if record.levelname == "WARNING"] == [
+        "the definition of DartESJob is too old for this operator: no policyHash"
+    ]

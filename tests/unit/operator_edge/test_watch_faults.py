@@ -3,6 +3,7 @@
 Each is a process of its own, since what is tested includes how it ends.
 """
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -13,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from dartes_operator.__main__ import LONGEST_PAUSE_SECONDS, WELL_SECONDS, pause_after
+from dartes_operator.__main__ import LONGEST_PAUSE_SECONDS, SHORT_LIVES, WELL_SECONDS, pause_after
+from dartes_operator.app import _take_signals
 from tests.waiting import until
 
 from .watch_kit import (
@@ -62,11 +64,11 @@ class Operator:
 
 
 @contextmanager
-def operator_before(server: WatchServer, folder: Path) -> Iterator[Operator]:
+def operator_before(server: WatchServer, folder: Path, **variables: str) -> Iterator[Operator]:
     """An operator that watches everything of the server."""
     log = folder / "log"
     with serving(server) as url, log.open("wb") as stream:
-        environment = {**os.environ, **ENVIRONMENT, "KUBECONFIG": str(kubeconfig(url, folder))}
+        environment = {**os.environ, **ENVIRONMENT, **variables, "KUBECONFIG": str(kubeconfig(url, folder))}
         process = subprocess.Popen(
             [sys.executable, "-m", "dartes_operator"], env=environment, stdout=stream, stderr=stream
         )
@@ -115,6 +117,55 @@ def test_an_operator_that_is_told_to_stop_stops_and_does_not_start_over(tmp_path
         operator.process.send_signal(signal.SIGTERM)
         assert operator.process.wait(10) == 0, operator.log
         assert STARTING_OVER not in operator.log
+
+
+@pytest.mark.slow
+def test_an_operator_that_is_told_to_stop_while_it_pauses_stops(tmp_path: Path) -> None:
+    server = WatchServer()
+    with operator_before(server, tmp_path, **{SHORT_LIVES: "9"}) as operator:
+        server.hurt_a_watch(answering(401, "Unauthorized"))
+        until(lambda: STARTING_OVER in operator.log or not operator.lives, "it pauses", 60)
+        operator.process.send_signal(signal.SIGTERM)
+        assert operator.process.wait(LONGEST_PAUSE_SECONDS / 2) == 0, operator.log
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["new", "started over"])
+def test_an_operator_that_is_told_to_stop_before_it_watches_stops(tmp_path: Path, how: str) -> None:
+    """It starts over with signals blocked, lest one comes before it can take it."""
+    environment = {
+        **os.environ, **ENVIRONMENT, "KUBECONFIG": str(kubeconfig("http://127.0.0.1:9", tmp_path))
+    }  # fmt: skip
+    program = "import os, signal, sys\n"
+    if how == "started over":
+        program += "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])\n"
+    program += "os.execv(sys.executable, [sys.executable, '-m', 'dartes_operator'])"
+    log = tmp_path / "log"
+    with log.open("wb") as stream:
+        process = subprocess.Popen([sys.executable, "-c", program], env=environment, stderr=stream)
+        try:
+            until(lambda: "nothing is done until it works" in log.read_text(), "it tries to list", 60)
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(10) == 0, log.read_text()
+        finally:
+            process.kill()
+            process.wait()
+
+
+def test_a_watcher_that_ends_before_it_takes_signals_is_not_waited_for() -> None:
+    async def nothing() -> None:
+        """End at once."""
+
+    async def scenario() -> None:
+        async with asyncio.timeout(5):
+            await _take_signals(asyncio.Event(), asyncio.create_task(nothing()))
+
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        asyncio.run(scenario())
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def test_pauses_grow_while_lives_are_short() -> None:

@@ -7,11 +7,11 @@ import kopf
 import pytest
 
 from dartes_operator import listing
-from dartes_operator.api import PAGE, Api
+from dartes_operator.api import PAGE, Api, ApiRefusalError
 from dartes_operator.cache import Cache, without_ballast
 from dartes_operator.handlers import Patience, kopf_settings, registry, take_in
 from dartes_operator.kinds import JOB, WATCHED, Key
-from dartes_operator.listing import Listings, WatchSilentError
+from dartes_operator.listing import Listings, WatchEndedError, WatchSilentError
 from dartes_operator.plan.types import Manifest
 from dartes_operator.queue import WorkQueue
 
@@ -153,16 +153,19 @@ def test_a_namespace_that_is_gone_keeps_no_other_from_being_looked_after(
         await listings.fill()
         await listings.compare(JOB)
         assert [call.path for call in server.calls if "/gone/" in call.path and "pods" in call.path] == []
+        assert watcher.cache.left_out == {"gone"}
+        while (key := watcher.queue.pop()) is not None:
+            watcher.queue.done(key)
         back = job(uid="back")
         server.put(
             "dartesjobs",
             {**back, "metadata": {**back["metadata"], "namespace": "gone"}},
             "/apis/dartes.dev/v1alpha1",
         )
-        comparing = asyncio.create_task(listings.compare(JOB))
-        while watcher.cache.get(JOB, "gone", "sums") is None:
-            await asyncio.sleep(0)
-        comparing.cancel()
+        with pytest.raises(WatchEndedError, match="namespace gone can be listed again"):
+            await listings.compare(JOB)
+        assert watcher.queue.pop() is None, "not all of its objects are known"
+        assert watcher.cache.left_out == {"gone"}
 
     with_server(server, scenario)
     assert watcher.cache.synced
@@ -170,6 +173,41 @@ def test_a_namespace_that_is_gone_keeps_no_other_from_being_looked_after(
     assert [record.message for record in caplog.records if words in record.message] == [
         f"namespace gone is left out until its jobs can be listed: {words}"
     ], "said once"
+
+
+def test_a_namespace_that_comes_back_before_the_first_listing_is_done_is_listed_whole() -> None:
+    watcher, server = Watcher(), FakeServer()
+    for plural, prefix, manifest in (
+        ("dartesjobs", "/apis/dartes.dev/v1alpha1", job()),
+        ("pods", "/api/v1", owned("Pod", "sums-worker-0")),
+    ):
+        server.put(plural, manifest, prefix)
+    server.refuse("GET", f"/namespaces/{NAMESPACE}/dartesjobs", 404, "not found", times=1)
+    server.refuse("GET", "/namespaces/other/services", 503, times=1)
+
+    async def scenario(api: Api) -> None:
+        changed = watcher.queue.add
+        await Listings(api, watcher.cache, (NAMESPACE, "other"), changed, lambda: watcher.now).fill()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(listing, "FIRST_RETRY_SECONDS", 0.0)
+        with_server(server, scenario)
+    assert watcher.cache.left_out == frozenset()
+    assert watcher.cache.get("Pod", NAMESPACE, "sums-worker-0") is not None
+
+
+def test_a_listing_that_expires_between_its_pages_leaves_no_namespace_out() -> None:
+    watcher, server = Watcher(), FakeServer()
+    server.refuse("GET", "/namespaces/other/dartesjobs", 410, "the continue token has expired")
+
+    async def scenario(api: Api) -> None:
+        watcher.cache.synced = True
+        listings = Listings(api, watcher.cache, (NAMESPACE, "other"), watcher.queue.add, lambda: watcher.now)
+        with pytest.raises(ApiRefusalError, match="expired"):
+            await listings.compare(JOB)
+
+    with_server(server, scenario)
+    assert watcher.cache.left_out == frozenset()
 
 
 @pytest.mark.parametrize("refused", ["/namespaces/team/dartesjobs", "/namespaces/team/pods"])

@@ -241,6 +241,9 @@ class Cluster:
             return self._create(action, mark)
         if isinstance(action, Apply):
             key = (action.manifest["kind"], action.manifest["metadata"]["name"])
+            refusal = self._refusal(*key)
+            if refusal is not None:
+                return refusal
             self.objects[key] = {**copy.deepcopy(dict(action.manifest)), "status": {}}
         elif isinstance(action, Patch):
             found = self.objects[(action.kind.value, action.name)]
@@ -253,9 +256,9 @@ class Cluster:
     def _create(self, action: Create, mark: str | None) -> tuple[Trouble, str] | None:
         manifest = copy.deepcopy(dict(action.manifest))
         kind, name = manifest["kind"], manifest["metadata"]["name"]
-        for prefix, trouble in self.refuse.items():
-            if f"{kind}/{name}".startswith(prefix):
-                return trouble
+        refusal = self._refusal(kind, name)
+        if refusal is not None:
+            return refusal
         there = self.objects.get((kind, name))
         if there is not None:
             owners = there["metadata"].get("ownerReferences") or [{}]
@@ -263,9 +266,7 @@ class Cluster:
                 return Trouble.NAME_CONFLICT, f'{kind} "{name}" already exists'
             if "deletionTimestamp" in there["metadata"]:
                 return Trouble.TERMINATING, "being deleted"
-            # Policies are not watched, so a plan can't know that a pass before a crash made them.
-            assert kind in ("NetworkPolicy", "PodDisruptionBudget"), f"{kind} {name} is made twice"
-            return None
+            raise AssertionError(f"{kind} {name} is made twice")
         self._serial += 1
         manifest["metadata"]["uid"] = f"{self._serial:08x}-6f7b-4b6e-9d57-3a2b1c0d9e8f"
         manifest["metadata"]["creationTimestamp"] = write_time(self.now)
@@ -279,6 +280,9 @@ class Cluster:
                 manifest["spec"]["schedulingGates"] = [{"name": "kueue.x-k8s.io/admission"}]
         self.objects[(kind, name)] = manifest
         return None
+
+    def _refusal(self, kind: str, name: str) -> tuple[Trouble, str] | None:
+        return next((why for prefix, why in self.refuse.items() if f"{kind}/{name}".startswith(prefix)), None)
 
     def _delete(self, action: Delete) -> None:
         key = (action.kind.value, action.name)

@@ -217,6 +217,33 @@ def test_a_coordinator_that_finds_its_volume_full_comes_back_until_there_is_room
     assert cluster.condition("CheckpointHealthy")["status"] == "True"
 
 
+@pytest.mark.parametrize("place", ["/var/lib/dartes/run", "/var/lib/dartes/run/backups"])
+def test_a_full_run_folder_is_known_wherever_in_it_the_coordinator_wrote(place: str) -> None:
+    cluster = running()
+    cluster.end_pod("addition-coordinator", 75, message=f"{place}: {DISK_FULL} (database or disk is full)")
+    cluster.settle()
+    assert cluster.status["lastFailure"]["reason"] == "VolumeFull"
+    assert cluster.status["failures"]["coordinator"] == 0
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        f"/tmp/hub/x.parquet: {DISK_FULL} (No space left on device); free some space there",
+        f"/var/lib/dartes/runs: {DISK_FULL}",
+        f"{DISK_FULL} (No space left on device); free some space there",
+        f"the model of /var/lib/dartes/run: {DISK_FULL}",
+        "/var/lib/dartes/run: damaged",
+    ],
+)
+def test_a_coordinator_that_finds_another_disk_full_fails_as_any_other(words: str) -> None:
+    cluster = running()
+    cluster.end_pod("addition-coordinator", 75, message=words)
+    cluster.settle()
+    assert cluster.status["failures"]["coordinator"] == 1
+    assert cluster.status["lastFailure"]["reason"] == "Transient"
+
+
 def test_a_worker_with_a_full_disk_fails_as_any_other() -> None:
     cluster = running()
     cluster.end_pod("addition-worker-0", 75, message=f"/tmp: {DISK_FULL}")

@@ -1,9 +1,12 @@
 """Policies and budget follow the spec, with few requests."""
 
 from dataclasses import replace
+from typing import Any
+
+import pytest
 
 from dartes_operator.plan.conclude import conclude
-from dartes_operator.plan.types import Apply, Refused, Trouble
+from dartes_operator.plan.types import Apply, Delete, Refused, Trouble
 
 from .kit import Cluster, job, running
 
@@ -77,3 +80,43 @@ def test_policies_changed_while_something_stands_in_the_way_are_written_once_it_
     cluster.settle()
     assert not [key for key in cluster.objects if key[0] == "NetworkPolicy"]
     assert cluster.status["observedGeneration"] == 2
+
+
+def begun_without_a_status(**spec: Any) -> Cluster:
+    """A job whose first pass has made everything, but could not write the status."""
+    cluster = Cluster(job(**spec))
+    cluster.crash(len(cluster.plan().actions))
+    assert "startTime" not in cluster.status
+    return cluster
+
+
+def test_a_stricter_mode_asked_for_before_the_start_is_written_down_is_what_holds() -> None:
+    cluster = begun_without_a_status(networkPolicy={"mode": "IngressOnly"})
+    before = cluster.objects[("NetworkPolicy", "addition-worker")]["spec"]["egress"]
+    cluster.edit(networkPolicy={"mode": "Strict"})
+    cluster.settle()
+    after = cluster.objects[("NetworkPolicy", "addition-worker")]["spec"]["egress"]
+    assert after != before
+    assert "443" in str(after)
+
+
+@pytest.mark.parametrize(
+    ("kind", "wanted", "dropped"),
+    [
+        ("NetworkPolicy", {"networkPolicy": {"mode": "Strict"}}, {"networkPolicy": {"mode": "None"}}),
+        ("PodDisruptionBudget", {"disruptionBudget": "BlockVoluntary"}, {"disruptionBudget": "None"}),
+    ],
+)
+def test_what_is_turned_off_before_the_start_is_written_down_goes(
+    kind: str, wanted: dict[str, Any], dropped: dict[str, Any]
+) -> None:
+    cluster = begun_without_a_status(**wanted)
+    assert [key for key in cluster.objects if key[0] == kind]
+    cluster.edit(**dropped)
+    cluster.settle()
+    assert not [key for key in cluster.objects if key[0] == kind]
+
+
+def test_a_new_job_deletes_no_policies_that_nobody_has_made() -> None:
+    cluster = Cluster(job(networkPolicy={"mode": "None"}))
+    assert not [action for action in cluster.plan().actions if isinstance(action, Delete)]

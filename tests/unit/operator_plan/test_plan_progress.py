@@ -105,6 +105,14 @@ def test_a_run_that_lost_its_newest_state_says_what_that_cost_once() -> None:
     assert cluster.condition("CheckpointHealthy")["reason"] == "Written"
 
 
+def test_a_note_that_quotes_the_words_of_a_restored_state_is_none() -> None:
+    cluster = running()
+    cluster.advance(1, notes=(f"problem 7: the answer 'a hammer {RESTORED}: ok' has no number",))
+    cluster.settle()
+    assert cluster.condition("CheckpointHealthy")["reason"] == "Written"
+    assert "Restored" not in cluster.event_reasons()
+
+
 def test_an_agreed_digest_is_shown() -> None:
     cluster = running()
     cluster.advance(1)

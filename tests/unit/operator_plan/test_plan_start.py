@@ -8,7 +8,7 @@ import pytest
 from dartes_operator.plan import pinning
 from dartes_operator.plan.finish import FAREWELL_SECONDS
 from dartes_operator.plan.plan import plan
-from dartes_operator.plan.types import Create, IssueCertificates
+from dartes_operator.plan.types import Apply, Create, IssueCertificates, Trouble
 from dartes_operator.resources.run_config import hash_of
 
 from .kit import DEFAULTS, FINAL_WORDS, START, UID, Cluster, job, running
@@ -20,7 +20,7 @@ def test_the_first_plan_makes_everything_without_reading_anything() -> None:
     made = [
         f"{action.manifest['kind']}/{action.manifest['metadata']['name']}"
         for action in found.actions
-        if isinstance(action, Create)
+        if isinstance(action, Create | Apply)
     ]
     assert made[:2] == ["PersistentVolumeClaim/addition-checkpoint", "Service/addition-coordinator"]
     assert made[2].startswith("ConfigMap/addition-run-")
@@ -173,6 +173,23 @@ def test_a_template_changed_while_running_is_ignored_and_said_so_once() -> None:
     cluster.edit(workers={"podTemplate": None})
     cluster.settle()
     assert cluster.condition("Accepted")["reason"] == "Accepted"
+
+
+def test_the_word_of_an_ignored_template_comes_back_when_another_trouble_has_passed() -> None:
+    cluster = running()
+    cluster.edit(workers={"podTemplate": {"metadata": {"labels": {"team": "blue"}}}})
+    cluster.settle()
+    cluster.vanish("addition-worker-0")
+    cluster.refuse["Pod/"] = (Trouble.INVALID, "no such priority class")
+    for _ in range(3):
+        cluster.pass_by(60)
+        cluster.step()
+    assert cluster.condition("Accepted")["reason"] == "PodTemplateInvalid"
+    cluster.refuse.clear()
+    cluster.pass_by(60)
+    cluster.settle()
+    assert cluster.condition("Accepted")["reason"] == "TemplateChangeIgnored"
+    assert cluster.event_reasons().count("TemplateChangeIgnored") == 1
 
 
 def test_the_pinned_job_is_read_after_an_edit_and_at_no_other_time(monkeypatch: pytest.MonkeyPatch) -> None:
