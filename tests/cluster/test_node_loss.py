@@ -66,18 +66,26 @@ def test_a_coordinator_on_a_lost_node_comes_back_elsewhere_and_the_late_old_one_
     node = old["spec"]["nodeName"]
     before = len(job.rows())
     lossy_release.cluster.stop_kubelet(node)
-    fresh = until(
-        lambda: [p for p in job.ready("coordinator") if uid(p) != uid(old) and p["spec"]["nodeName"] != node],
-        "a coordinator on another node",
-        240,
-    )
-    assert fresh[0]["metadata"]["name"] == old["metadata"]["name"]
-    rows = job.wait_rows(before + 3, 120)
-    assert_same_history(rows, reference, at_least=before + 3)
-    # The old process still runs on its node and has the volume; the store refuses its next commit.
-    until(lambda: not lossy_release.container_runs(old, "coordinator"), "the old coordinator has left", 120)
-    job.wait_complete(seconds=300)
-    assert_same_end(job, reference)
-    assert job.status["failures"]["coordinator"] == 0, "a lost node is a disruption"
-    logs = lossy_release.container_log(old, "coordinator")
-    assert "has taken over the run" in logs, "the old one tried to commit, and was refused"
+    try:
+        fresh = until(
+            lambda: [
+                p for p in job.ready("coordinator") if uid(p) != uid(old) and p["spec"]["nodeName"] != node
+            ],
+            "a coordinator on another node",
+            240,
+        )
+        assert fresh[0]["metadata"]["name"] == old["metadata"]["name"]
+        rows = job.wait_rows(before + 3, 120)
+        assert_same_history(rows, reference, at_least=before + 3)
+        # The old process still runs on its node and has the volume; the store refuses its next commit.
+        until(
+            lambda: not lossy_release.container_runs(old, "coordinator"), "the old coordinator has left", 120
+        )
+        job.wait_complete(seconds=300)
+        assert_same_end(job, reference)
+        assert job.status["failures"]["coordinator"] == 0, "a lost node is a disruption"
+        logs = lossy_release.container_log(old, "coordinator")
+        assert "has taken over the run" in logs, "the old one tried to commit, and was refused"
+    finally:
+        # Other tests use the node.
+        lossy_release.cluster.start_kubelet(node)

@@ -1,5 +1,6 @@
 """What the other tests rely on: volumes, names, exec, logs, nodes that come and go, under `restricted`."""
 
+import contextlib
 import os
 import signal
 from collections.abc import Iterator, Mapping
@@ -8,7 +9,7 @@ from typing import Any
 import pytest
 
 from ..waiting import until
-from .held import HeldCluster, OwnCluster
+from .held import CommandFailedError, HeldCluster, OwnCluster
 from .lacking import lacking
 
 CLASSES = ("standard", "portable", "small")
@@ -139,8 +140,15 @@ def test_volumes_of_every_class_belong_to_the_pods_group(
 
 
 def test_a_pod_reaches_a_service_by_its_name_even_its_own(cluster: HeldCluster, pod: dict[str, Any]) -> None:
-    namespace = pod["metadata"]["namespace"]
-    assert execute(cluster, pod, ASKS.format(namespace=namespace)) == "answered"
+    ask = ASKS.format(namespace=pod["metadata"]["namespace"])
+
+    def answers() -> bool:
+        # A pod is ready a moment before every node has been told where the service leads.
+        with contextlib.suppress(CommandFailedError):
+            return execute(cluster, pod, ask) == "answered"
+        return False
+
+    until(answers, "the pod answers under the service's name", 30.0)
 
 
 def test_a_small_volume_fills_and_has_room_again_when_its_claim_grows(

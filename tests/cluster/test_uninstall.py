@@ -85,7 +85,7 @@ def left_alone(
 
     jobs = finishes, goes_on, deleted = create("finishes"), create("goes-on"), create("deleted")
     for job in jobs:
-        job.wait_condition("WorkersReady")
+        until(lambda each=job: each.status.get("phase") == "Running", f"{job.name} runs", 60)  # type: ignore[misc]
     release.uninstall()
     pods = {name: uid(pod) for job in jobs for name, pod in objects(cluster, job).items()}
     yield LeftAlone(module_namespace, finishes, goes_on, deleted, pods)
