@@ -46,7 +46,7 @@ release-baseline: setup ## with each release: make the present wire, volumes and
 	@$(PYTHON_BIN) -m scripts.check_compatibility --record
 
 .PHONY: chaos
-chaos: setup ## a seeded random schedule of faults over three jobs (300 steps, 40 minutes); CHAOS="--seed 7 --steps 40"
+chaos: setup ## a seeded random schedule of faults over three jobs (300 steps); CHAOS="--seed 7 --steps 40"
 	@$(PYTHON_BIN) -m testcluster packages
 	@$(PYTHON_BIN) -m tests.chaos $(CHAOS)
 
