@@ -25,15 +25,15 @@ HALF_A_MINUTE = 30.0
 
 SOME = (
     Fault(Kind.SLOW, share=0.2, seconds=0.3),
-    Fault(Kind.TOO_MANY, share=0.05, seconds=1.0),
-    Fault(Kind.CONFLICT, share=0.05),
-    Fault(Kind.BROKEN, share=0.05),
-    Fault(Kind.DROPPED, share=0.05),
-    Fault(Kind.LOST, share=0.05),
-    Fault(Kind.HALF, share=0.05),
+    Fault(Kind.TOO_MANY, share=0.1, seconds=1.0),
+    Fault(Kind.CONFLICT, share=0.1),
+    Fault(Kind.BROKEN, share=0.1),
+    Fault(Kind.DROPPED, share=0.1),
+    Fault(Kind.LOST, share=0.1),
+    Fault(Kind.HALF, share=0.1),
     Fault(Kind.EXPIRED, share=0.3),
 )
-"""A bad day: a quarter of all writes fail, and watches end early."""
+"""A bad day: four of ten writes fail, and watches end early."""
 
 CUT = Fault(Kind.DROPPED, verbs=("watch",), count=5)
 """Ends the watches that are open, so that others begin."""
@@ -41,13 +41,13 @@ CUT = Fault(Kind.DROPPED, verbs=("watch",), count=5)
 STORMS = {
     "slow answers": (Fault(Kind.SLOW, seconds=1.0, share=0.5),),
     "too many requests": (Fault(Kind.TOO_MANY, seconds=2.0, share=0.3),),
-    "conflicts": (Fault(Kind.CONFLICT, share=0.2),),
-    "broken": (Fault(Kind.BROKEN, share=0.15),),
-    "unauthorized": (Fault(Kind.UNAUTHORIZED, verbs=("get", "list", *WRITES), count=4),),
-    "dropped connections": (Fault(Kind.DROPPED, share=0.15),),
-    "lost answers": (Fault(Kind.LOST, share=0.2, verbs=WRITES),),
-    "half answers": (Fault(Kind.HALF, share=0.15),),
-    "watches that expire": (Fault(Kind.EXPIRED, share=0.5, count=20),),
+    "conflicts": (Fault(Kind.CONFLICT, share=0.5),),
+    "broken": (Fault(Kind.BROKEN, share=0.3),),
+    "unauthorized": (Fault(Kind.UNAUTHORIZED, verbs=("get", "list", *WRITES), share=0.2),),
+    "dropped connections": (Fault(Kind.DROPPED, share=0.3),),
+    "lost answers": (Fault(Kind.LOST, share=0.4, verbs=WRITES),),
+    "half answers": (Fault(Kind.HALF, share=0.3),),
+    "watches that expire": (Fault(Kind.EXPIRED, share=0.5),),
     "watches that are gone at their start": (Fault(Kind.GONE, count=2), CUT),
     "errors within watches": (Fault(Kind.STREAM_ERROR, count=2),),
     "watches that are not let in": (Fault(Kind.UNAUTHORIZED, verbs=("watch",), count=1), CUT),

@@ -40,7 +40,7 @@ def parquet(table: pa.Table = TABLE, **options: Any) -> bytes:
 
 
 def packed(content: bytes) -> bytes:
-    """`content` in gzip, the same bytes at any time: names of tests hold them, and must not differ by process."""
+    """`content` in gzip, the same bytes at any time, since names of tests hold them."""
     return gzip.compress(content, mtime=0)
 
 
