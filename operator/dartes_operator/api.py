@@ -3,8 +3,9 @@
 Knows verbs, paths and status codes; nothing of jobs. Every answer is a plain manifest.
 """
 
+import asyncio
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,8 +24,14 @@ FIELD_MANAGER = "dartes-operator"
 CONNECTIONS = 24
 WEBHOOK_FAILED = "failed calling webhook"
 """In the API server's words where an admission webhook is to judge an object and doesn't answer."""
+_ANOTHER = "UID in"
+"""In the API server's words where a deletion's precondition does not hold: the name is another object's."""
 # Objects of a listing that are held as they come.
 PAGE = 100
+# A pass is many requests, and is repeated from its beginning when one fails: before a server that fails every
+# third time it would never end. So a request is sent again after each of these, but not where the server
+# wants more time than the last, or has let the time of one pass without an answer.
+PAUSES_SECONDS = (0.2, 0.5, 2.0)
 _TIMEOUT = aiohttp.ClientTimeout(total=20, sock_connect=5)
 _JSON = "application/json"
 _MERGE = "application/merge-patch+json"
@@ -44,11 +51,15 @@ class ApiRefusalError(DartesError):
 
 
 class ApiUnavailableError(TransientError):
-    """No answer, a 5xx, or 429: worth another try, at the earliest after `retry_after` seconds."""
+    """No answer, a 5xx, or 429: worth another try, at the earliest after `retry_after` seconds.
 
-    def __init__(self, message: str, retry_after: float = 0.0) -> None:
+    With `at_once`, in the same pass.
+    """
+
+    def __init__(self, message: str, retry_after: float = 0.0, *, at_once: bool = False) -> None:
         super().__init__(message)
         self.retry_after = retry_after
+        self.at_once = at_once
 
 
 @dataclass(frozen=True)
@@ -90,13 +101,19 @@ async def connection_info(access: client.Configuration) -> kopf.ConnectionInfo:
 class Api:
     """The verbs that the operator uses; each raises ApiRefusalError or ApiUnavailableError where it fails."""
 
-    def __init__(self, access: client.Configuration, metrics: Metrics) -> None:
+    def __init__(
+        self,
+        access: client.Configuration,
+        metrics: Metrics,
+        pauses: Sequence[float] = PAUSES_SECONDS,
+    ) -> None:
         access.connection_pool_maxsize = CONNECTIONS
         # Proxy variables in the environment are for hubs, not for the API server.
         access.client_session_kwargs = {"trust_env": False}
         self._client = client.ApiClient(access)
         self._client.user_agent = f"{FIELD_MANAGER}/{dartes.__version__}"
         self._metrics = metrics
+        self._pauses = pauses
 
     async def close(self) -> None:
         """Close the connections."""
@@ -168,8 +185,11 @@ class Api:
         try:
             return await self._request("DELETE", path(kind, namespace, name), body=options)
         except ApiRefusalError as refusal:
-            if refusal.code in (404, 409):
+            if refusal.code == 404 or (refusal.code == 409 and _ANOTHER in refusal.message):
                 return None
+            if refusal.code == 409:
+                # Nothing would tell of it again, so it must not count as done.
+                raise ApiUnavailableError(refusal.message) from refusal
             raise
 
     async def _request(
@@ -179,6 +199,28 @@ class Api:
         query: list[tuple[str, str]] | None = None,
         body: Manifest | None = None,
         content_type: str = _JSON,
+    ) -> Manifest:
+        """Send a request, some times where it fails.
+
+        Whoever asks must take it that an earlier try was carried out and its answer lost: what is to be made
+        may be there (409), what is to go may be gone (404), what is to change may have changed (409).
+        """
+        for pause in self._pauses:
+            try:
+                return await self._send(verb, where, query, body, content_type)
+            except ApiUnavailableError as error:
+                if not error.at_once or error.retry_after > self._pauses[-1]:
+                    raise
+                await asyncio.sleep(max(pause, error.retry_after))
+        return await self._send(verb, where, query, body, content_type)
+
+    async def _send(
+        self,
+        verb: str,
+        where: str,
+        query: list[tuple[str, str]] | None,
+        body: Manifest | None,
+        content_type: str,
     ) -> Manifest:
         headers = {"Accept": _JSON, "Content-Type": content_type}
         code = "none"
@@ -197,7 +239,8 @@ class Api:
             retry_after = answer.getheader("Retry-After") or ""
         except (TimeoutError, aiohttp.ClientError, OSError) as error:
             raise ApiUnavailableError(
-                f"{verb} {where}: no answer ({type(error).__name__}: {error})"
+                f"{verb} {where}: no answer ({type(error).__name__}: {error})",
+                at_once=not isinstance(error, TimeoutError),
             ) from error
         finally:
             self._metrics.api_requests.labels(code=code, verb=verb).inc()
@@ -210,7 +253,9 @@ class Api:
             raise ApiRefusalError(status, parsed)
         if status == 429 or status >= 500:
             wait = float(retry_after) if retry_after.isdigit() else 1.0
-            raise ApiUnavailableError(f"{verb} {where}: {status} {parsed.get('message', '')}", wait)
+            raise ApiUnavailableError(
+                f"{verb} {where}: {status} {parsed.get('message', '')}", wait, at_once=True
+            )
         if status == 401:
             raise ApiUnavailableError(f"{verb} {where}: 401, the token is not accepted", 1.0)
         raise ApiRefusalError(status, parsed)

@@ -10,6 +10,7 @@ import hashlib
 import itertools
 import json
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -66,11 +67,14 @@ class Executor:
         self._applied: dict[Key, dict[tuple[str, str], tuple[str, float]]] = {}
         self._pods = asyncio.Semaphore(PODS_AT_ONCE)
         self._full: set[Key] = set()
+        self.made: Counter[Key] = Counter()
+        """Objects made so far for each job, Secrets not counted: they are written again from the first."""
 
     def forget(self, key: Key) -> None:
         """Forget a job that is gone."""
         self._applied.pop(key, None)
         self._full.discard(key)
+        self.made.pop(key, None)
 
     async def execute(self, key: Key, job_uid: str, actions: Sequence[Action]) -> Outcome:
         """Carry out the actions.
@@ -206,6 +210,7 @@ class Executor:
             if name_is_taken(refusal):
                 return False
             raise
+        self.made[key] += 1
         self._note(key, manifest)
         return True
 

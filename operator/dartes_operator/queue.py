@@ -64,10 +64,14 @@ class WorkQueue:
         *,
         at_most: float = BACK_OFF_CAP_SECONDS,
         urgent: bool = False,
+        got_further: bool = False,
     ) -> float:
-        """Ask for a pass after an error: exponential, with jitter of half; returns the delay in seconds."""
+        """Ask for a pass after an error: exponential, with jitter of half; returns the delay in seconds.
+
+        A pass that `got_further` than the one before waits no longer than that one.
+        """
         failures = self._failures.get(key, 0)
-        self._failures[key] = failures + 1
+        self._failures[key] = failures if got_further else failures + 1
         ceiling = min(at_most, BACK_OFF_SECONDS * 2.0 ** min(failures, 30))
         delay = max(at_least, ceiling * (0.5 + 0.5 * self._chance()))
         if at_least > 0:

@@ -91,6 +91,7 @@ class Reconciler:
     async def _pass(self, key: Key) -> None:
         started = time.monotonic()
         result = "success"
+        made = self._executor.made[key]
         with speak_of(key):
             try:
                 wait, urgent = await self.reconcile(key)
@@ -104,9 +105,10 @@ class Reconciler:
                 log.info("nothing more is made: %s", error)
             except ApiUnavailableError as error:
                 result = "unavailable"
-                # Each failed pass, far as it may have come, waits longer: a busy server just names a second.
+                # A busy server just names a second: what does not get further waits longer each time.
                 cap = max(AWAY_CAP_SECONDS, 1.5 * error.retry_after)
-                delay = self._queue.retry(key, error.retry_after, at_most=cap)
+                further = self._executor.made[key] > made
+                delay = self._queue.retry(key, error.retry_after, at_most=cap, got_further=further)
                 log.warning("tried again in %.1f s: %s", delay, error)
             except ApiRefusalError as refusal:
                 result = "refused"

@@ -124,9 +124,16 @@ class Life:
         self.kwok.cluster.request("DELETE", path)
 
     def finish_training(self) -> None:
-        """The coordinator has done its work; to the end of the job."""
-        self.finish("coordinator", 0, LAST_WORDS)
+        """Training is over; to the end of the job."""
+        self.end_training()
         self.wait_export_and_finish()
+
+    def end_training(self) -> None:
+        """The coordinator has done its work, and the workers leave when they hear of it."""
+        workers = self.job.live("worker")
+        self.finish("coordinator", 0, LAST_WORDS)
+        for pod in workers:
+            self.kwok.finish(pod)
 
     def wait_export_and_finish(self) -> None:
         """Wait for the export's pod, let it end, and wait for the end of the job."""

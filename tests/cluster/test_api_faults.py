@@ -14,7 +14,7 @@ from testcluster.machinery import Machinery
 
 from .fault_proxy import WRITES, Fault, FaultProxy, Kind
 from .held import HeldCluster
-from .job_life import LAST_WORDS, Life
+from .job_life import Life
 from .jobs import uid, until
 from .kwok_jobs import Kwok
 from .lives import STATUS, Lives, assert_same, lives_under, proxy_before
@@ -22,6 +22,8 @@ from .releases import Releases
 
 pytestmark = pytest.mark.usefixtures("alone", "definition")
 HALF_A_MINUTE = 30.0
+SEVERAL = 4
+"""Strikes at least in one life of what strikes by chance: it asks the server for some forty things."""
 
 SOME = (
     Fault(Kind.SLOW, share=0.2, seconds=0.3),
@@ -91,8 +93,8 @@ def test_an_operators_pod_brings_a_job_to_its_end_on_a_bad_day(
         release.uninstall()
     assert end["phase"] == "Succeeded"
     assert set(end["failures"].values()) == {0}
-    assert len(end["objects"]["pods"]) == 2
-    assert sum(proxy.struck.values()) > 10
+    assert end["objects"]["pods"] == ["life-coordinator", "life-export", "life-worker-0", "life-worker-1"]
+    assert sum(times for kind, times in proxy.struck.items() if kind is not Kind.SLOW) >= 10
     assert [each["restartCount"] for each in pod["status"]["containerStatuses"]] == [0]
 
 
@@ -102,10 +104,10 @@ def test_a_life_under_one_kind_of_fault_ends_as_one_without(
     lives: Lives, healed: FaultProxy, faults: tuple[Fault, ...]
 ) -> None:
     plain = lives.undisturbed()
-    kind = faults[0].kind
-    before = healed.struck[kind]
+    meant = faults[0]
+    before = healed.struck[meant.kind]
     assert_same(lives.live(*faults, like=plain), plain)
-    assert healed.struck[kind] > before
+    assert healed.struck[meant.kind] - before >= (meant.count or SEVERAL)
     assert lives.operator.lives
 
 
@@ -182,12 +184,14 @@ def test_half_a_minute_without_an_answer_changes_nothing(lives: Lives, healed: F
     plain = lives.undisturbed()
     life = lives.begin()
     life.wait_running(2)
-    healed.inject(Fault(Kind.SILENT))
+    # Watches still tell that there is something to do, so that the operator does ask.
+    healed.inject(Fault(Kind.SILENT, verbs=("get", "list", *WRITES)))
     struck, began = healed.struck[Kind.SILENT], time.monotonic()
-    life.finish("coordinator", 0, LAST_WORDS)
-    # Each request is given up after 20 s, so these are two in a row.
-    until(lambda: healed.struck[Kind.SILENT] >= struck + 8, "eight requests go unanswered", 120)
+    life.end_training()
+    # Each request is given up after 20 s.
+    until(lambda: healed.struck[Kind.SILENT] >= struck + 2, "two in a row go unanswered", 60)
     until(lambda: time.monotonic() >= began + HALF_A_MINUTE, "half a minute", HALF_A_MINUTE + 5)
+    assert life.job.status["phase"] == "Running"
     healed.heal()
     life.wait_export_and_finish()
     assert life.end(plain.end) == plain.end

@@ -6,7 +6,7 @@ It knows no schema and no defaults; what it gets right are names, uids, versions
 import asyncio
 import json
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -146,20 +146,26 @@ class FakeServer:
             return _status(404, "NotFound", f"{call.name} not found")
         wanted = ((call.body or {}).get("preconditions") or {}).get("uid")
         if wanted not in (None, found["metadata"]["uid"]):
-            return _status(409, "Conflict", "the UID in the precondition is another")
+            return _status(409, "Conflict", "the UID in the precondition (a) does not match the UID in record (b)")
         del self.objects[call.path]
         return web.json_response(found)
 
 
-def with_server(server: FakeServer, scenario: Callable[[Api], Awaitable[None]]) -> Metrics:
-    """Run a scenario against the server; returns the metrics that the requests left."""
+def with_server(
+    server: FakeServer, scenario: Callable[[Api], Awaitable[None]], pauses: Sequence[float] = ()
+) -> Metrics:
+    """Run a scenario against the server; returns the metrics that the requests left.
+
+    What fails is sent again after each of the `pauses`.
+    """
     metrics = Metrics()
 
     async def main() -> None:
         application = web.Application()
         application.router.add_route("*", "/{path:.*}", server.handle)
         async with TestServer(application) as running:
-            api = Api(client.Configuration(host=str(running.make_url("")).rstrip("/")), metrics)
+            access = client.Configuration(host=str(running.make_url("")).rstrip("/"))
+            api = Api(access, metrics, pauses)
             try:
                 await scenario(api)
             finally:

@@ -119,6 +119,12 @@ def test_errors_double_the_delay_up_to_a_bound_until_a_pass_succeeds() -> None:
     assert queue.retry(A) == 0.5
 
 
+def test_an_error_after_some_work_was_done_does_not_double_the_delay() -> None:
+    queue = queue_at(Clock(), chance=1.0)
+    delays = [queue.retry(A, got_further=further) for further in (False, True, True, False, False)]
+    assert delays == [0.5, 1.0, 1.0, 1.0, 2.0]
+
+
 @given(st.floats(0, 1, exclude_max=True), st.integers(0, 200))
 def test_jitter_takes_at_most_half_of_the_delay(chance: float, failures: int) -> None:
     queue, longest = queue_at(Clock(), chance), queue_at(Clock(), 1.0)

@@ -244,6 +244,16 @@ def test_a_server_that_is_busy_or_away_is_asked_again_later_and_later_up_to_a_bo
     assert min(pauses) >= float(headers.get("Retry-After", 0))
 
 
+def test_a_pass_that_makes_something_before_it_fails_is_not_punished() -> None:
+    pods = [owned("Pod", f"sums-worker-{index}", labels={"dartes.dev/role": "worker"}) for index in range(4)]
+    made = iter(pods)
+    scene = Scene(lambda *_: Plan({"phase": "Running"}, (Create(next(made)),), status_first=False, time=TIME))
+    scene.server.refuse("PATCH", "status", 503, times=9)
+    pauses: list[float] = []
+    scene.passes(4, {index: lambda: pauses.append(scene.queue.next_due() or 0.0) for index in range(4)})
+    assert pauses == [1.0, 1.0, 1.0, 1.0]
+
+
 def test_an_error_is_tried_again_later_and_later() -> None:
     scene = Scene(deciding(Plan({"phase": "Running"})))
     scene.server.refuse("PATCH", "status", 503, times=3)
