@@ -14,6 +14,7 @@ from .held import HeldCluster, NotHereError, OwnCluster
 from .keeping import Keeper, NoClusterError
 from .kwok_jobs import Kwok
 from .lacking import lacking
+from .lives import Lives, lives_under, proxy_before
 from .provider import choose, look_around
 from .release import Release
 from .releases import Releases
@@ -179,6 +180,17 @@ def kwok(cluster: HeldCluster) -> Kwok:
     """Fake nodes, whose pods run at once and are nothing but objects."""
     start_extra(cluster, "kwok")
     return Kwok(cluster)
+
+
+@pytest.fixture(scope="module")
+def lives(
+    cluster: HeldCluster, kwok: Kwok, module_namespace: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Lives]:
+    """Lives of one job after another under an operator of the host, behind a proxy that can fail."""
+    with proxy_before(cluster) as (proxy, _):
+        folder = tmp_path_factory.mktemp("operator")
+        with lives_under(module_namespace, kwok, folder, proxy) as lives:
+            yield lives
 
 
 @pytest.fixture(scope="session")

@@ -29,6 +29,11 @@ def given_back(cluster: HeldCluster) -> Iterator[None]:
         _mark(cluster, {} if before is None else before["metadata"])
 
 
+def remove(cluster: HeldCluster) -> None:
+    """Delete the definition, and with it every job, and wait until it is gone."""
+    cluster.kubectl("delete", f"crd/{NAME}", "--ignore-not-found", "--timeout=60s", seconds=90)
+
+
 def put_back(cluster: HeldCluster) -> None:
     """Apply the present definition, once one that is being deleted is gone."""
     until(lambda: not _is_going(cluster), "the old definition is gone", 60)

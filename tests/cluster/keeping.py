@@ -18,7 +18,11 @@ from .held import CommandFailedError, HeldCluster, OwnCluster, built_images, own
 from .held_elsewhere import KindCluster, NamedCluster
 from .provider import Choice, Provider
 
-SHARED = ("--nodes", "2", "--audit")
+SHARED = (
+    *("--nodes", "2", "--audit"),
+    # An autoscaler looks every five seconds, not every fifteen.
+    *("--arg", "controller-manager:--horizontal-pod-autoscaler-sync-period=5s"),
+)
 LOSSY = ("--nodes", "3", "--audit", "--fast-node-loss")
 UP_SECONDS = 280.0
 MOST_WORDS = 1500

@@ -13,6 +13,8 @@ from typing import Any
 from .jobs import Job
 
 WORKERS = 2
+MORE = 3
+"""Iterations after which a run counts as one that goes on."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,12 @@ def assert_same_history(rows: Sequence[Mapping[str, Any]], reference: Reference,
     found = [str(row["row_hash"]) for row in rows]
     assert len(found) >= at_least, f"{len(found)} iterations are too few to compare"
     assert found == list(reference.rows[: len(found)]), "the history differs from an undisturbed run's"
+
+
+def goes_on(job: Job, reference: Reference, since: int | None = None, seconds: float = 90.0) -> None:
+    """`MORE` iterations are committed after `since` (default: those there are), each as it must be."""
+    wanted = (len(job.rows()) if since is None else since) + MORE
+    assert_same_history(job.wait_rows(wanted, seconds), reference, at_least=wanted)
 
 
 def assert_same_end(job: Job, reference: Reference) -> None:

@@ -13,11 +13,10 @@ from testcluster import control_plane, lifecycle
 from testcluster.machinery import Machinery
 
 from .fault_proxy import WRITES, Fault, FaultProxy, Kind
-from .held import HeldCluster
 from .job_life import Life
 from .jobs import uid, until
 from .kwok_jobs import Kwok
-from .lives import STATUS, Lives, assert_same, lives_under, proxy_before
+from .lives import STATUS, Lives, assert_same, proxy_before
 from .releases import Releases
 
 pytestmark = pytest.mark.usefixtures("alone", "definition")
@@ -35,7 +34,7 @@ SOME = (
     Fault(Kind.HALF, share=0.1),
     Fault(Kind.EXPIRED, share=0.3),
 )
-"""A bad day: four of ten writes fail, and watches end early."""
+"""A bad day: more than a third of all writes fail, a third of all reads, and watches end early."""
 
 CUT = Fault(Kind.DROPPED, verbs=("watch",), count=5)
 """Ends the watches that are open, so that others begin."""
@@ -56,16 +55,6 @@ STORMS = {
     "silent writes": (Fault(Kind.SILENT, verbs=WRITES, count=2),),
 }
 """The first of each is what is meant."""
-
-
-@pytest.fixture(scope="module")
-def lives(
-    cluster: HeldCluster, kwok: Kwok, module_namespace: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Lives]:
-    with proxy_before(cluster) as (proxy, _):
-        folder = tmp_path_factory.mktemp("operator")
-        with lives_under(module_namespace, kwok, folder, proxy) as lives:
-            yield lives
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from .held import Document, HeldCluster
 from .jobs import Job, Object, make_disturbed_engine, manifest, spec_of, uid, until, with_disturbed_engine
 from .lacking import lacking
 from .queues import Queue
-from .reference import Reference, assert_same_end, assert_same_history, run_locally
+from .reference import MORE, Reference, assert_same_end, assert_same_history, goes_on, run_locally
 from .release import Release
 from .releases import Releases
 from .seen import see, see_phase, see_workers
@@ -26,7 +26,6 @@ NAME = "long"
 ITERATIONS = 200
 PACE_SECONDS = 0.2
 WORKERS = 4
-MORE = 3
 """Iterations that must follow a change before its test is content."""
 SLOT = "capacity.example.com/slot"
 """What a node must have for a worker: a stand-in for its GPU."""
@@ -118,12 +117,6 @@ def job(stage: Stage) -> Iterator[Job]:
     job.delete()
     for node in ("node1", "node2"):
         offer(stage.cluster, node, None)
-
-
-def goes_on(job: Job, reference: Reference) -> None:
-    """Some more iterations are committed, and all are those of the reference."""
-    wanted = len(job.rows()) + MORE
-    assert_same_history(job.wait_rows(wanted, 120), reference, at_least=wanted)
 
 
 def no_failure(job: Job) -> None:

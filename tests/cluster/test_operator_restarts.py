@@ -4,7 +4,6 @@ The steps are those of an undisturbed life (`lives.py`); that every kind of acti
 and every kind of object, is asserted.
 """
 
-from collections.abc import Iterator
 from typing import get_args
 
 import pytest
@@ -14,9 +13,7 @@ from dartes_operator.plan.types import Action
 from dartes_operator.plan.types import Kind as ObjectKind
 
 from .fault_proxy import Fault, Kind, Request
-from .held import HeldCluster
 from .host_operator import HostOperator
-from .kwok_jobs import Kwok
 from .lives import (
     JOBS,
     Lives,
@@ -24,9 +21,7 @@ from .lives import (
     assert_same,
     is_of_event,
     is_of_status,
-    lives_under,
     of_any_attempt,
-    proxy_before,
     step_of,
 )
 
@@ -63,16 +58,6 @@ class Assassin:
     def _strikes(self) -> None:
         self.operator.restart()
         self._busy = False
-
-
-@pytest.fixture(scope="module")
-def lives(
-    cluster: HeldCluster, kwok: Kwok, module_namespace: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Lives]:
-    with proxy_before(cluster) as (proxy, _):
-        folder = tmp_path_factory.mktemp("operator")
-        with lives_under(module_namespace, kwok, folder, proxy) as lives:
-            yield lives
 
 
 def assert_the_same_end(lives: Lives, kind: Kind, *, full: bool) -> None:

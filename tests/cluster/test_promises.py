@@ -14,13 +14,12 @@ from typing import Any
 import pytest
 
 from .jobs import Job, is_live, make_disturbed_engine, spec_of, uid, until, with_disturbed_engine
-from .reference import Reference, assert_same_end, assert_same_history, run_locally
+from .reference import Reference, assert_same_end, goes_on, run_locally
 from .release import Release
 
 WORKERS = 2
 ITERATIONS = 130
 PACE_SECONDS = 0.1
-MORE = 3
 """Iterations that must follow a disturbance before its test is content."""
 
 WORKER_MEMORY = "1200Mi"
@@ -67,11 +66,6 @@ def job(release: Release, module_namespace: str, reference: Reference) -> Iterat
     job.wait_rows(1)
     yield job
     job.delete()
-
-
-def goes_on(job: Job, reference: Reference, since: int, seconds: float = 90.0) -> None:
-    """Some more iterations are committed, and all are those of the reference."""
-    assert_same_history(job.wait_rows(since + MORE, seconds), reference, at_least=since + MORE)
 
 
 def charges(job: Job) -> int:

@@ -14,7 +14,7 @@ from .held import HeldCluster
 from .jobs import Job, Object, make_disturbed_engine, manifest, spec_of, uid, until, with_disturbed_engine
 from .kwok_jobs import Kwok, spec_on_kwok
 from .lacking import lacking
-from .reference import Reference, assert_same_end, assert_same_history, run_locally
+from .reference import MORE, Reference, assert_same_end, goes_on, run_locally
 from .release import Release
 from .releases import Releases
 
@@ -24,7 +24,6 @@ WORKERS = 2
 ITERATIONS = 90
 PACE_SECONDS = 0.1
 BACKUP_EVERY = 10
-MORE = 3
 """Iterations that must follow a disturbance before its test is content."""
 
 STATE = "/var/lib/dartes/run"
@@ -102,11 +101,6 @@ def grow(job: Job, size: str) -> None:
     """Make the job's claim as large as this; the volume grows by as much as the claim does."""
     body = {"spec": {"resources": {"requests": {"storage": size}}}}
     job.api.core.patch_namespaced_persistent_volume_claim(f"{job.name}-checkpoint", job.namespace, body)
-
-
-def goes_on(job: Job, reference: Reference, since: int, seconds: float = 90.0) -> None:
-    """Some more iterations are committed, and all are those of the reference."""
-    assert_same_history(job.wait_rows(since + MORE, seconds), reference, at_least=since + MORE)
 
 
 def uids(job: Job) -> set[str]:

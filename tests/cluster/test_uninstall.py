@@ -10,9 +10,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from .definitions import NAME as DEFINITION_NAME
 from .definitions import PATH as DEFINITION_PATH
-from .definitions import given_back, put_back
+from .definitions import given_back, put_back, remove
 from .held import HeldCluster
 from .jobs import Job, Object, uid, until
 from .kwok_jobs import Kwok, spec_on_kwok
@@ -178,7 +177,7 @@ def test_deleting_the_definition_deletes_every_job_and_keeps_their_volumes(
     release = releases(namespace, kwok=True)
     job = start(release, namespace, "all", checkpoint__retentionPolicy="Retain")
     with given_back(cluster):
-        cluster.kubectl("delete", f"crd/{DEFINITION_NAME}", "--timeout=60s", seconds=90)
+        remove(cluster)
         until(lambda: not objects(cluster, job), "nothing of the job is left", 60)
         assert set(objects(cluster, job, "pvc")) == {"PersistentVolumeClaim/all-checkpoint"}
         put_back(cluster)
@@ -190,8 +189,33 @@ def test_uninstalling_a_release_that_does_not_keep_the_definition_deletes_every_
     cluster: HeldCluster, kwok: Kwok, releases: Releases, namespace: str
 ) -> None:
     with given_back(cluster):
+        remove(cluster)
         release = releases(namespace, kwok=True, options=("--set=crds.create=true", "--set=crds.keep=false"))
         job = start(release, namespace, "all")
         release.uninstall()
         until(lambda: cluster.find(DEFINITION_PATH) is None, "the definition is gone", 60)
         until(lambda: not objects(cluster, job), "nothing of the job is left", 60)
+
+
+@pytest.mark.full
+def test_a_second_release_uses_the_definition_of_the_first_and_keeps_it_when_that_one_goes(
+    cluster: HeldCluster, kwok: Kwok, releases: Releases, namespace: str
+) -> None:
+    other = cluster.make_namespace("second")
+    try:
+        with given_back(cluster):
+            remove(cluster)
+            first = releases(namespace, kwok=True, options=("--set=crds.create=true",))
+            second = releases(other, kwok=True)
+            jobs = [start(release, where, "same") for release, where in ((first, namespace), (second, other))]
+            first.uninstall()
+            lost, unseen = (job.live("worker")[0] for job in jobs[::-1])
+            for pod in (lost, unseen):
+                where = pod["metadata"]["namespace"]
+                second.api.core.delete_namespaced_pod(pod["metadata"]["name"], where)
+            until(lambda: uid(lost) not in map(uid, jobs[1].live("worker")), "the pod is gone", 30)
+            jobs[1].wait_ready("worker", WORKERS)
+            assert len(jobs[0].live("worker")) == WORKERS - 1, "nobody looks after the first's jobs any more"
+            assert start(second, other, "later").status["phase"] in ("Starting", "Running")
+    finally:
+        cluster.delete_namespace(other)

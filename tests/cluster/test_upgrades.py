@@ -15,22 +15,20 @@ import pytest
 from dartes import __version__
 from testcluster.previous import AWAY_SECONDS, VERSION
 
-from .definitions import NAME as DEFINITION_NAME
 from .definitions import PATH as DEFINITION_PATH
-from .definitions import given_back
+from .definitions import given_back, remove
 from .held import HeldCluster, NotHereError
 from .jobs import Job, Object, make_disturbed_engine, manifest, spec_of, uid, until, with_disturbed_engine
 from .kwok_jobs import Kwok, spec_on_kwok
 from .lacking import lacking
 from .previous_release import LATER_COLUMN, LATER_FIELD, load_previous_images, previous_chart
-from .reference import Reference, assert_same_end, assert_same_history, run_locally
+from .reference import Reference, assert_same_end, goes_on, run_locally
 from .release import CHART, Release
 from .releases import Releases
 
 WORKERS = 2
 ITERATIONS = 110
 PACE_SECONDS = 0.1
-MORE = 3
 """Iterations that must follow a change before its test is content."""
 
 PRESENT_AWAY_SECONDS = 30
@@ -139,10 +137,10 @@ def job(release: Release, module_namespace: str, reference: Reference) -> Iterat
     job.delete()
 
 
-def goes_on(job: Job, reference: Reference) -> None:
+def goes_on_and_says_so(job: Job, reference: Reference) -> None:
     """Some more iterations are committed and told in the status, and all are those of the reference."""
     since = len(job.rows())
-    assert_same_history(job.wait_rows(since + MORE, 90), reference, at_least=since + MORE)
+    goes_on(job, reference, since)
     until(lambda: job.iteration > since, f"a status beyond iteration {since}", 60)
 
 
@@ -156,7 +154,7 @@ def test_an_upgrade_restarts_nothing_and_the_operator_understands_an_older_coord
     before = pods_of(job)
     upgrade(release)
     assert image_of(release.operator_pod()) == __version__
-    goes_on(job, reference)
+    goes_on_and_says_so(job, reference)
     assert pods_of(job) == before
     assert job.status["phase"] == "Running"
     assert "bug" not in release.operator_log()
@@ -171,7 +169,7 @@ def test_a_pod_lost_after_an_upgrade_comes_back_as_its_run_was_pinned(
     made = lose(job, role)
     assert image_of(made) == VERSION
     assert patience_of(made) == {AWAY_SECONDS}
-    goes_on(job, reference)
+    goes_on_and_says_so(job, reference)
 
 
 @pytest.mark.full
@@ -181,7 +179,7 @@ def test_a_rollback_restarts_nothing_and_lost_pods_come_back_as_pinned(
     before = pods_of(job)
     release.cluster.helm("rollback", release.name, "-n", release.namespace, "--wait")
     assert image_of(release.operator_pod()) == VERSION
-    goes_on(job, reference)
+    goes_on_and_says_so(job, reference)
     assert pods_of(job) == before
     made = lose(job, "worker")
     assert (image_of(made), patience_of(made)) == (VERSION, {AWAY_SECONDS})
@@ -199,7 +197,7 @@ def test_a_job_resumed_after_an_upgrade_goes_on_with_the_images_of_the_new_relea
     pods = [*job.wait_ready("coordinator", 1), *job.wait_ready("worker", WORKERS)]
     assert {image_of(pod) for pod in pods} == {__version__}
     assert set.union(*map(patience_of, pods)) == {PRESENT_AWAY_SECONDS}
-    goes_on(job, reference)
+    goes_on_and_says_so(job, reference)
 
 
 @pytest.mark.full
@@ -230,7 +228,7 @@ def test_an_upgrade_brings_the_newer_definition_and_a_rollback_takes_it_back(
     with given_back(cluster):
         older = previous_chart(tmp_path, older_definition=True)
         # Else its other owners would keep what the older one does not have.
-        cluster.kubectl("delete", f"crd/{DEFINITION_NAME}", "--timeout=60s", seconds=90)
+        remove(cluster)
         release = releases(
             namespace, chart=older, options=("--set=crds.create=true", f"--set=image.tag={__version__}")
         )

@@ -146,7 +146,9 @@ class FakeServer:
             return _status(404, "NotFound", f"{call.name} not found")
         wanted = ((call.body or {}).get("preconditions") or {}).get("uid")
         if wanted not in (None, found["metadata"]["uid"]):
-            return _status(409, "Conflict", "the UID in the precondition (a) does not match the UID in record (b)")
+            return _status(
+                409, "Conflict", "the UID in the precondition (a) does not match the UID in record (b)"
+            )
         del self.objects[call.path]
         return web.json_response(found)
 
