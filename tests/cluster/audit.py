@@ -65,10 +65,22 @@ class AuditLog:
                 ]
         return found
 
+    def entries(self, word: str) -> list[dict[str, Any]]:
+        """All that the log has where this word stands, as the API server wrote it, oldest first."""
+        found = []
+        for path in self._all_files():
+            with path.open() as lines:
+                found += [json.loads(line) for line in lines if word in line and line.endswith("}\n")]
+        return found
+
+    def _all_files(self) -> list[Path]:
+        """The present file and those before it, oldest first."""
+        pattern = f"{self._path.stem}*{self._path.suffix}"
+        return sorted(self._path.parent.glob(pattern), key=lambda path: path.stat().st_mtime_ns)
+
     def _files(self, position: Position) -> Iterable[tuple[Path, int]]:
         """The files that hold what was written since, with where to begin in each."""
-        pattern = f"{self._path.stem}*{self._path.suffix}"
-        files = sorted(self._path.parent.glob(pattern), key=lambda path: path.stat().st_mtime_ns)
+        files = self._all_files()
         numbers = [path.stat().st_ino for path in files]
         first = numbers.index(position.file)
         return [

@@ -4,13 +4,13 @@ The jobs' pods are on fake nodes, since who may have a pod is decided before a k
 a namespace of its own and all are looked at together, so that the operator's back-off is waited for once.
 """
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 import pytest
 
+from .audit import AuditLog
 from .held import Document, HeldCluster
 from .jobs import Job, until
 from .kwok_jobs import Kwok, spec_on_kwok
@@ -225,14 +225,9 @@ def was_asked_again(cluster: HeldCluster, namespace: str, before: int) -> bool:
 def refused_pods(cluster: HeldCluster, namespace: str) -> Sequence[Document]:
     """The requests for a pod of a namespace that were refused, oldest first."""
     assert cluster.audit_log is not None
-    found = []
-    with cluster.audit_log.open() as lines:
-        for line in lines:
-            if namespace not in line or '"create"' not in line or not line.endswith("}\n"):
-                continue
-            entry = json.loads(line)
-            about = entry.get("objectRef", {})
-            if about.get("resource") == "pods" and about.get("namespace") == namespace:
-                code = entry.get("responseStatus", {}).get("code")
-                found += [entry] if code == 403 else []
-    return found
+    return [
+        entry
+        for entry in AuditLog(cluster.audit_log).entries(namespace)
+        if (entry["verb"], entry.get("responseStatus", {}).get("code")) == ("create", 403)
+        and entry["objectRef"]["resource"] == "pods"
+    ]

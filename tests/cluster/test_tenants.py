@@ -4,12 +4,12 @@ What policies let through is asked of `network_rules`, with the policies, labels
 server has of real objects, since the test cluster enforces none. Pods are on fake nodes.
 """
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 import pytest
 
+from .audit import AuditLog
 from .held import CommandFailedError, Document, HeldCluster
 from .jobs import Job, until
 from .kwok_jobs import Kwok, spec_on_kwok
@@ -71,8 +71,7 @@ def asked(cluster: HeldCluster, account: str) -> list[Document]:
     """What a user has asked of the API server, by the audit log."""
     if cluster.audit_log is None:
         lacking("this cluster keeps no audit log that can be read")
-    with cluster.audit_log.open() as lines:
-        entries = [json.loads(line) for line in lines if account in line and line.endswith("}\n")]
+    entries = AuditLog(cluster.audit_log).entries(account)
     return [entry for entry in entries if entry["user"]["username"] == account]
 
 

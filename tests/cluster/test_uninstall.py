@@ -158,7 +158,7 @@ def test_a_namespace_deleted_with_running_jobs_goes_and_the_operator_works_on_el
 ) -> None:
     doomed = cluster.make_namespace("doomed")
     release = releases(doomed, namespace, kwok=True)
-    start(release, doomed, "gone")
+    start(release, doomed, "gone", checkpoint__retentionPolicy="Retain")
     stays = start(release, namespace, "stays")
     operator = uid(release.operator_pod())
     cluster.kubectl("delete", "namespace", doomed, "--timeout=60s", seconds=90)
@@ -191,10 +191,11 @@ def test_uninstalling_a_release_that_does_not_keep_the_definition_deletes_every_
     with given_back(cluster):
         remove(cluster)
         release = releases(namespace, kwok=True, options=("--set=crds.create=true", "--set=crds.keep=false"))
-        job = start(release, namespace, "all")
+        job = start(release, namespace, "all", checkpoint__retentionPolicy="Retain")
         release.uninstall()
         until(lambda: cluster.find(DEFINITION_PATH) is None, "the definition is gone", 60)
         until(lambda: not objects(cluster, job), "nothing of the job is left", 60)
+        assert set(objects(cluster, job, "pvc")) == {"PersistentVolumeClaim/all-checkpoint"}
 
 
 @pytest.mark.full

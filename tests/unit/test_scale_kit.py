@@ -66,6 +66,18 @@ def test_a_log_that_was_begun_anew_is_read_on(tmp_path: Path) -> None:
     assert by_kind(log.since(position, USER)) == {"list pods": 1, "create pods": 1}
 
 
+def test_all_of_a_log_is_read_from_its_first_file_on_but_for_a_line_that_is_being_written(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "audit.log"
+    write(path, line("get"), line("get", user="another"))
+    path.rename(tmp_path / "audit-2030-01-01T00-00-00.000.log")
+    write(path, line("list"))
+    with path.open("a") as log:
+        log.write(json.dumps(line("create"))[:-9])
+    assert [entry["verb"] for entry in AuditLog(path).entries(USER)] == ["get", "list"]
+
+
 def test_parts_of_a_status_that_changed_are_named() -> None:
     before = {"phase": "Running", "progress": {"iteration": 1}, "workers": {"ready": 1, "caughtUp": 0}}
     after = {"phase": "Running", "progress": {"iteration": 2}, "workers": {"ready": 1, "caughtUp": 1}}
