@@ -80,14 +80,17 @@ def keeper(pytestconfig: pytest.Config) -> Iterator[Keeper]:
 
 
 @pytest.fixture(scope="session")
-def cluster(keeper: Keeper) -> HeldCluster:
-    """The cluster that nearly all tests share."""
+def cluster(keeper: Keeper) -> Iterator[HeldCluster]:
+    """The cluster that nearly all tests share; where it was there before, none of their namespaces stays."""
     if keeper.problem:
         pytest.fail(keeper.problem, pytrace=False)
     try:
-        return keeper.shared()
+        cluster = keeper.shared()
     except NoClusterError as error:
         lacking(str(error))
+    yield cluster
+    if not keeper.started:
+        cluster.delete_namespaces()
 
 
 @pytest.fixture(scope="session")

@@ -68,6 +68,7 @@ class HeldCluster:
     def __init__(self, kubeconfig: Path, context: str) -> None:
         self.kubeconfig = kubeconfig
         self.context = context
+        self._namespaces: set[str] = set()
 
     @property
     def audit_log(self) -> Path | None:
@@ -129,6 +130,7 @@ class HeldCluster:
         name = f"{prefix}-{secrets.token_hex(3)}"
         metadata = {"name": name, "labels": {"pod-security.kubernetes.io/enforce": enforce}}
         self.request("POST", "/api/v1/namespaces", {"metadata": metadata})
+        self._namespaces.add(name)
         account = f"/api/v1/namespaces/{name}/serviceaccounts/default"
         until(lambda: self.find(account), f"service account of namespace {name}", 30.0)
         return name
@@ -136,6 +138,12 @@ class HeldCluster:
     def delete_namespace(self, name: str) -> None:
         """Delete a namespace without waiting for its end; nothing where it is gone."""
         self.kubectl("delete", "namespace", name, "--wait=false", "--ignore-not-found")
+        self._namespaces.discard(name)
+
+    def delete_namespaces(self) -> None:
+        """Delete those that a set-up which failed has left."""
+        for name in sorted(self._namespaces):
+            self.delete_namespace(name)
 
     def ensure_images(self) -> Mapping[str, str]:
         """Build this project's images, load them on every node, and return their names by target."""
