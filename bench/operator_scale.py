@@ -40,8 +40,8 @@ CREATED_SECONDS: Final = 60.0
 STATUS_BYTES: Final = 16 * 1024
 MEMORY_MIB: Final = 200.0
 AT_ONCE: Final = 20
-PATIENCE_SECONDS: Final = 2.1
-"""Two, and what gRPC rounds a time-out up by on the wire."""
+PATIENCE_SECONDS: Final = 2.02
+"""Two, and what gRPC rounds a time-out up by on the wire: it is sent in units of 10 ms."""
 WRITE_SECONDS: Final = 10.0
 FINISHED, RUNNING, SILENT, ANSWERING = 20, 5, 60, 5
 POLLED_SECONDS: Final = 60.0
