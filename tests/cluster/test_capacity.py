@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from .held import Document, HeldCluster
-from .jobs import Job, Object, make_disturbed_engine, manifest, spec_of, uid, until, with_disturbed_engine
+from .jobs import Job, Object, make_disturbed_engine, spec_of, uid, until, with_disturbed_engine
 from .lacking import lacking
 from .queues import Queue
-from .reference import MORE, Reference, assert_same_end, assert_same_history, goes_on, run_locally
+from .reference import MORE, Reference, assert_same_end, assert_same_history, goes_on, run_undisturbed
 from .release import Release
 from .releases import Releases
 from .seen import see, see_phase, see_workers
@@ -71,11 +71,7 @@ class Stage:
 @pytest.fixture(scope="module")
 def reference(tmp_path_factory: pytest.TempPathFactory) -> Reference:
     """The same job without a cluster."""
-    spec = long_spec()
-    for field in ("env", "volumes", "volumeMounts"):
-        del spec["workers"][field]
-    del spec["checkpoint"]
-    return run_locally(manifest(NAME, "local", spec), tmp_path_factory.mktemp("reference") / NAME)
+    return run_undisturbed(NAME, long_spec(), tmp_path_factory.mktemp("reference"))
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from .jobs import Job, make_disturbed_engine, spec_of, uid, until, with_disturbed_engine
-from .reference import Reference, assert_same_end, assert_same_history, run_locally
+from .reference import Reference, assert_same_end, assert_same_history, run_undisturbed
 from .release import Release
 
 pytestmark = pytest.mark.timeout(900)
@@ -35,16 +35,7 @@ def spec() -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def reference(tmp_path_factory: pytest.TempPathFactory) -> Reference:
     """The same job without a cluster."""
-    local = {k: v for k, v in spec().items() if k != "checkpoint"}
-    for field in ("env", "volumes", "volumeMounts"):
-        del local["workers"][field]
-    job = {
-        "apiVersion": "dartes.dev/v1alpha1",
-        "kind": "DartESJob",
-        "metadata": {"name": "lost"},
-        "spec": local,
-    }
-    return run_locally(job, tmp_path_factory.mktemp("reference") / "lost")
+    return run_undisturbed("lost", spec(), tmp_path_factory.mktemp("reference"))
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from .jobs import Job, is_live, make_disturbed_engine, spec_of, uid, until, with_disturbed_engine
-from .reference import Reference, assert_same_end, goes_on, run_locally
+from .reference import Reference, assert_same_end, goes_on, run_locally, run_undisturbed
 from .release import Release
 
 WORKERS = 2
@@ -44,17 +44,7 @@ def long_spec() -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def reference(tmp_path_factory: pytest.TempPathFactory) -> Reference:
     """The same job without a cluster and without disturbances."""
-    spec = long_spec()
-    for field in ("env", "volumes", "volumeMounts", "resources"):
-        del spec["workers"][field]
-    del spec["checkpoint"]
-    job = {
-        "apiVersion": "dartes.dev/v1alpha1",
-        "kind": "DartESJob",
-        "metadata": {"name": "long"},
-        "spec": spec,
-    }
-    return run_locally(job, tmp_path_factory.mktemp("reference") / "long")
+    return run_undisturbed("long", long_spec(), tmp_path_factory.mktemp("reference"))
 
 
 @pytest.fixture(scope="module")

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from .held import HeldCluster
-from .jobs import Job, Object, make_disturbed_engine, manifest, spec_of, uid, until, with_disturbed_engine
+from .jobs import Job, Object, make_disturbed_engine, spec_of, uid, until, with_disturbed_engine
 from .kwok_jobs import Kwok, spec_on_kwok
 from .lacking import lacking
-from .reference import MORE, Reference, assert_same_end, goes_on, run_locally
+from .reference import MORE, Reference, assert_same_end, goes_on, run_undisturbed
 from .release import Release
 from .releases import Releases
 
@@ -59,10 +59,7 @@ def long_spec(**checkpoint: Any) -> Object:
 @pytest.fixture(scope="module")
 def reference(tmp_path_factory: pytest.TempPathFactory) -> Reference:
     """The same job without a cluster and without disturbances."""
-    spec = long_spec()
-    for field in ("env", "volumes", "volumeMounts"):
-        del spec["workers"][field]
-    return run_locally(manifest("long", "", spec), tmp_path_factory.mktemp("reference") / "long")
+    return run_undisturbed("long", long_spec(), tmp_path_factory.mktemp("reference"))
 
 
 @pytest.fixture(scope="module")

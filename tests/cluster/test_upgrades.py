@@ -22,7 +22,7 @@ from .jobs import Job, Object, make_disturbed_engine, manifest, spec_of, uid, un
 from .kwok_jobs import Kwok, spec_on_kwok
 from .lacking import lacking
 from .previous_release import LATER_COLUMN, LATER_FIELD, load_previous_images, previous_chart
-from .reference import Reference, assert_same_end, goes_on, run_locally
+from .reference import Reference, assert_same_end, goes_on, run_undisturbed
 from .release import CHART, Release
 from .releases import Releases
 
@@ -107,11 +107,7 @@ def long_spec() -> Object:
 @pytest.fixture(scope="module")
 def reference(tmp_path_factory: pytest.TempPathFactory) -> Reference:
     """The same job without a cluster and without upgrades."""
-    spec = long_spec()
-    for field in ("env", "volumes", "volumeMounts"):
-        del spec["workers"][field]
-    del spec["checkpoint"]
-    return run_locally(manifest("long", "", spec), tmp_path_factory.mktemp("reference") / "long")
+    return run_undisturbed("long", long_spec(), tmp_path_factory.mktemp("reference"))
 
 
 @pytest.fixture(scope="module")
