@@ -131,12 +131,17 @@ def _wrong_charges(story: Story, before: Write, after: Write, lives: Lives) -> I
         yield f"{disrupted} disruptions were counted, and {len(known)} pods were accounted for"
 
 
-def unexplained_ends(story: Story, lives: Lives, injected: Collection[str]) -> list[str]:
-    """Pods that failed by themselves although nothing was done to them."""
+def unexplained_ends(
+    story: Story, lives: Lives, injected: Collection[str], stopped_kubelets: Collection[str] = ()
+) -> list[str]:
+    """Pods that failed by themselves, though nothing was done to them, nor to the kubelets of these nodes."""
     ends = [
         life
         for life in lives.of_job(story.uid)
-        if life.failed_by_itself and not life.uncertain and life.uid not in injected
+        if life.failed_by_itself
+        and not life.uncertain
+        and life.uid not in injected
+        and not (life.node in stopped_kubelets and _is_start_given_up(life))
     ]
     struck = [life for life in ends if is_strike(life)]
     others = [life for life in ends if not is_strike(life)]
@@ -147,6 +152,11 @@ def unexplained_ends(story: Story, lives: Lives, injected: Collection[str]) -> l
         f"{life.message[-300:]}"
         for life in others
     ]
+
+
+def _is_start_given_up(life: Life) -> bool:
+    """Whether a container never ran since its kubelet was stopped while it was being started."""
+    return life.reason == "StartError" and "context canceled" in life.message
 
 
 def is_strike(life: Life) -> bool:

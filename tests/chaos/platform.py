@@ -45,6 +45,8 @@ class Platform:
         self._added = 0
         self.operator_kills: Counter[str] = Counter()
         """How often the operator was killed, by the uid of its pod."""
+        self.stopped_kubelets: set[str] = set()
+        """Nodes whose kubelet was stopped at some time."""
         self.idle_faults = 0
         """How many faults have struck no request."""
 
@@ -116,6 +118,7 @@ class Platform:
             case Act.NODE_DRAINED:
                 return self._drain(node)
             case Act.KUBELET_STOPPED:
+                self.stopped_kubelets.add(node)
                 self._cluster.stop_kubelet(node)
                 return Injected(node, lambda: self._cluster.start_kubelet(node))
             case _:

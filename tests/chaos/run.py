@@ -119,7 +119,9 @@ class Run:
             observer.lives.violations.clear()
             for story in observer.stories.values():
                 yield from check_writes(story, observer.lives, observer.settled(story))
-                yield from unexplained_ends(story, observer.lives, self.injector.killed)
+                yield from unexplained_ends(
+                    story, observer.lives, self.injector.killed, self.injector.platform.stopped_kubelets
+                )
         for name in world.live_names():
             yield from self._history(name)
         lines = world.logs.take()

@@ -20,6 +20,8 @@ def pod(
     exit_code: int | None = None,
     phase: str = "Running",
     reason: str = "Error",
+    message: str = "last words",
+    node: str = "node1",
 ) -> dict[str, Any]:
     """A pod of the job, in a new revision."""
     labels = {"dartes.dev/role": role, "dartes.dev/job-uid": JOB}
@@ -27,7 +29,7 @@ def pod(
         labels["dartes.dev/worker-index"] = index
     state: dict[str, Any] = {"running": {}}
     if exit_code is not None:
-        state = {"terminated": {"exitCode": exit_code, "reason": reason, "message": "last words"}}
+        state = {"terminated": {"exitCode": exit_code, "reason": reason, "message": message}}
         phase = "Failed" if exit_code else "Succeeded"
     metadata = {
         "name": f"red-{role}-{index}",
@@ -39,7 +41,7 @@ def pod(
     }
     conditions = [{"type": "DisruptionTarget", "status": "True"}] if marked else []
     status = {"phase": phase, "conditions": conditions, "containerStatuses": [{"state": state}]}
-    return {"kind": "Pod", "metadata": metadata, "spec": {"nodeName": "node1"}, "status": status}
+    return {"kind": "Pod", "metadata": metadata, "spec": {"nodeName": node}, "status": status}
 
 
 class Job:

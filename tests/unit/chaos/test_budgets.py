@@ -175,6 +175,22 @@ def test_a_pod_that_fails_without_having_been_touched_is_caught() -> None:
     assert unexplained_ends(job.story, job.lives, injected={A}) == []
 
 
+@pytest.mark.parametrize(
+    ("node", "message", "code"),
+    [("node1", "no such file", 128), ("node2", "context canceled", 128), ("node1", "context canceled", 1)],
+)
+def test_a_start_that_was_given_up_is_explained_where_the_kubelet_was_stopped_and_not_else(
+    node: str, message: str, code: int
+) -> None:
+    job = Job()
+    reason = "StartError" if code == 128 else "Error"
+    ended(job, A, 128, reason="StartError", message="shim task: context canceled", node="node1")
+    assert unexplained_ends(job.story, job.lives, set(), {"node1"}) == []
+    assert len(unexplained_ends(job.story, job.lives, set(), {"node2"})) == 1
+    ended(job, B, code, reason=reason, message=message, node=node)
+    assert len(unexplained_ends(job.story, job.lives, set(), {"node1"})) == 1
+
+
 def test_only_as_many_coordinators_as_were_told_to_may_kill_themselves() -> None:
     job = Job(strikes=1)
     ended(job, A, 137, "coordinator")
