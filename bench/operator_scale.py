@@ -196,7 +196,14 @@ def figures_of(
 
 
 def rows_of(
-    started: Started, large: Large, beside: Quiet, idled: Quiet, measured: Measured, jobs: int, workers: int
+    started: Started,
+    large: Large,
+    silent: Asked,
+    beside: Quiet,
+    idled: Quiet,
+    measured: Measured,
+    jobs: int,
+    workers: int,
 ) -> list[Row]:
     """The table."""
     many, one = f"{jobs} jobs of 5 pods", f"a job of {workers} workers"
@@ -214,7 +221,21 @@ def rows_of(
         (f"{one}: status while half of them are replaced", measured.most_status_bytes, "bytes"),
         ("a new operator before all of these: requests", measured.after_restart.total(), ""),
         *((f"memory {when}", memory.peak, "MiB") for when, memory in measured.memory.items()),
+        (f"{SILENT} silent coordinators: asked at once, at most", silent.most_at_once, ""),
+        (f"{SILENT} silent coordinators: time that one may take, at most", silent.longest_patience, "s"),
+        (f"{SILENT} silent coordinators: longest pause of one that answers", beside.longest_pause, "s"),
         (f"{SILENT} silent coordinators: processor time in 60 s", beside.processor_seconds, "s"),
+        (f"{idled.seconds:.0f} idle seconds: status writes", idled.requests["patch dartesjobs/status"], ""),
+        (
+            f"{idled.seconds:.0f} idle seconds: of these, of more than progress",
+            len(idled.statuses.unlike_progress),
+            "",
+        ),
+        (
+            f"{idled.seconds:.0f} idle seconds: all other requests",
+            idled.requests.total() - idled.requests["patch dartesjobs/status"],
+            "",
+        ),
         (f"{idled.seconds:.0f} idle seconds: processor time", idled.processor_seconds, "s"),
     ]
     return [{"what": what, "value": round(value, 2), "unit": unit} for what, value, unit in values]
@@ -232,7 +253,7 @@ def main() -> int:
         started, large = crowded(cluster, releases, names, options.jobs, options.workers, measured)
         silent, beside, idled = quiet(cluster, releases, names, options.idle_seconds, measured)
     figures = figures_of(started, silent, beside, idled, measured)
-    rows = rows_of(started, large, beside, idled, measured, options.jobs, options.workers)
+    rows = rows_of(started, large, silent, beside, idled, measured, options.jobs, options.workers)
     meta = {
         "requests for the many jobs": dict(sorted(started.requests.items())),
         "requests for the large job": dict(sorted(large.requests.items())),
