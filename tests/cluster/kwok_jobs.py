@@ -3,11 +3,15 @@
 KWOK lets the pods run; that one ended, as a kubelet would write it, is written here.
 """
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
 from .held import Document, HeldCluster
 from .jobs import spec_of
+
+_ENDING = "dartes.dev/still-ending"
 
 
 def spec_on_kwok(**changes: Any) -> Document:
@@ -58,7 +62,29 @@ class Kwok:
         others = [each for each in pod["status"].get("conditions", []) if each["type"] != condition["type"]]
         self._patch(pod, {"phase": "Failed", "conditions": [*others, condition]})
 
+    @contextmanager
+    def slow_to_end(self, pods: Sequence[Document]) -> Iterator[None]:
+        """Meanwhile these stay for as long as it takes when they are deleted, as pods with a kubelet do."""
+        for pod in pods:
+            self._set_finalizers(pod, [*pod["metadata"].get("finalizers", []), _ENDING])
+        try:
+            yield
+        finally:
+            for pod in pods:
+                found = self.cluster.find(_path(pod))
+                if found is not None and found["metadata"]["uid"] == pod["metadata"]["uid"]:
+                    left = [each for each in found["metadata"].get("finalizers", []) if each != _ENDING]
+                    self._set_finalizers(pod, left)
+
+    def _set_finalizers(self, pod: Document, names: Sequence[str]) -> None:
+        change = {"metadata": {"uid": pod["metadata"]["uid"], "finalizers": list(names)}}
+        self.cluster.request("PATCH", _path(pod), change)
+
     def _patch(self, pod: Document, status: Document) -> None:
         metadata = pod["metadata"]
-        where = f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}/status"
-        self.cluster.request("PATCH", where, {"metadata": {"uid": metadata["uid"]}, "status": status})
+        change = {"metadata": {"uid": metadata["uid"]}, "status": status}
+        self.cluster.request("PATCH", f"{_path(pod)}/status", change)
+
+
+def _path(pod: Document) -> str:
+    return f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods/{pod['metadata']['name']}"

@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from kubernetes import watch
 
 from testcluster.extras.kueue import MANAGER, NAMESPACE
 
@@ -140,30 +139,27 @@ def test_a_job_trains_with_the_part_of_its_workers_that_the_quota_lets_in(jobs: 
         jobs.queue.set_quota(QUOTA)
 
 
-def conditions_since(jobs: Jobs, version: str) -> set[tuple[str, str]]:
-    """Uid and type of each condition that was true of a pod since this version of the list of pods."""
-    stream = watch.Watch().stream(
-        jobs.release.api.core.list_namespaced_pod, jobs.namespace, resource_version=version, timeout_seconds=2
-    )
-    return {
-        (str(event["raw_object"]["metadata"]["uid"]), str(condition["type"]))
-        for event in stream
-        for condition in event["raw_object"]["status"].get("conditions") or ()
-        if condition["status"] == "True"
-    }
+def is_told_to_end(pod: Object) -> bool:
+    """Whether Kueue has said on a pod that it takes its place away."""
+    conditions = pod["status"].get("conditions", [])
+    return ("TerminationTarget", "True") in {(each["type"], each["status"]) for each in conditions}
 
 
-def test_preempted_workers_are_disruptions_and_come_back_when_there_is_room_again(jobs: Jobs) -> None:
+def test_preempted_workers_are_disruptions_and_come_back_when_there_is_room_again(
+    jobs: Jobs, kwok: Kwok
+) -> None:
     low = jobs("low", priorityClassName=jobs.queue.priority("low"))
     wait_running(low)
-    before = {uid(pod) for pod in low.live("worker")}
-    version = jobs.release.api.core.list_namespaced_pod(jobs.namespace).metadata.resource_version
-    high = jobs("high", priorityClassName=jobs.queue.priority("high"))
+    victims = low.live("worker")
+    before = {uid(pod) for pod in victims}
+    with kwok.slow_to_end(victims):
+        high = jobs("high", priorityClassName=jobs.queue.priority("high"))
+        see(low, lambda: low.status["failures"]["disruptions"] == WORKERS, f"{WORKERS} disruptions")
+        ending = [pod for pod in low.pods("worker") if uid(pod) in before]
+        assert [is_told_to_end(pod) for pod in ending] == [True] * WORKERS
     wait_running(high)
     wait_queued(low)
     assert not before & {uid(pod) for pod in low.live("worker")}
-    assert {(each, "TerminationTarget") for each in before} <= conditions_since(jobs, version)
-    see(low, lambda: low.status["failures"]["disruptions"] == WORKERS, f"{WORKERS} disruptions")
     assert low.status["failures"]["worker"] == 0
     assert low.status["lastFailure"]["counted"] is False
     assert "preempt" in low.status["lastFailure"]["message"].lower(), "in Kueue's words"
