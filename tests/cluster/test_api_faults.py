@@ -26,15 +26,15 @@ SEVERAL = 4
 
 SOME = (
     Fault(Kind.SLOW, share=0.2, seconds=0.3),
-    Fault(Kind.TOO_MANY, share=0.1, seconds=1.0),
-    Fault(Kind.CONFLICT, share=0.1),
-    Fault(Kind.BROKEN, share=0.1),
-    Fault(Kind.DROPPED, share=0.1),
-    Fault(Kind.LOST, share=0.1),
-    Fault(Kind.HALF, share=0.1),
+    Fault(Kind.TOO_MANY, share=0.15, seconds=1.0),
+    Fault(Kind.CONFLICT, share=0.15),
+    Fault(Kind.BROKEN, share=0.15),
+    Fault(Kind.DROPPED, share=0.15),
+    Fault(Kind.LOST, share=0.15),
+    Fault(Kind.HALF, share=0.15),
     Fault(Kind.EXPIRED, share=0.3),
 )
-"""A bad day: more than a third of all writes fail, a third of all reads, and watches end early."""
+"""A bad day: half of all writes fail, four of ten reads, and watches end early."""
 
 CUT = Fault(Kind.DROPPED, verbs=("watch",), count=5)
 """Ends the watches that are open, so that others begin."""
