@@ -6,7 +6,7 @@ is read again, since there may be thousands.
 
 import sys
 from collections import OrderedDict, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,6 +54,7 @@ class Cache:
         self._owned: defaultdict[str, set[Name]] = defaultdict(set)  # by job uid
         self._dead: OrderedDict[str, None] = OrderedDict()
         self._progress: dict[Key, tuple[str, Progress]] = {}
+        self._departed: defaultdict[str, dict[str, Manifest]] = defaultdict(dict)  # by job uid, then by uid
 
     def put(self, manifest: Manifest) -> bool:
         """Take in a state of an object; False where the one known is as new, or the object is gone."""
@@ -67,6 +68,8 @@ class Cache:
             if new is not None and old is not None and new <= old:
                 return False
             self._owned[_owner(known)].discard(name)
+            if metadata(known).get("uid") != uid:
+                self._keep_departed(known)
         kept = without_ballast(manifest)
         self._objects[name] = kept
         self._owned[_owner(kept)].add(name)
@@ -75,7 +78,11 @@ class Cache:
         return True
 
     def remove(self, manifest: Manifest) -> bool:
-        """Forget an object that is gone; a successor of its name stays."""
+        """Forget an object that is gone; a successor of its name stays.
+
+        A pod is kept aside as this manifest tells it, until `forget_departed`: how it ended may be known
+        to nobody yet.
+        """
         name = _name(manifest)
         uid = metadata(manifest).get("uid")
         if uid:
@@ -86,7 +93,16 @@ class Cache:
         if known is None or metadata(known).get("uid") != uid:
             return False
         self._drop(name)
+        self._keep_departed(without_ballast(manifest))
         return True
+
+    def forget_departed(self, job: Manifest, uids: Iterable[str]) -> None:
+        """These pods of a job, which are gone, are accounted for, or don't matter."""
+        kept = self._departed.get(metadata(job)["uid"], {})
+        for uid in uids:
+            kept.pop(uid, None)
+        if not kept:
+            self._departed.pop(metadata(job)["uid"], None)
 
     def replace(
         self, kind: str, namespace: str | None, manifests: tuple[Manifest, ...], version: str
@@ -128,6 +144,7 @@ class Cache:
         claim = claim_name(job)
         return job, Observed(
             pods=tuple(self._of(job, "Pod")),
+            departed=tuple(self._departed.get(metadata(job)["uid"], {}).values()),
             config_maps=tuple(self._of(job, "ConfigMap")),
             service=self.get("Service", key.namespace, f"{key.name}-coordinator"),
             claim=self.get("PersistentVolumeClaim", key.namespace, claim),
@@ -166,10 +183,18 @@ class Cache:
             if name[0] == kind and name[1] == namespace:
                 yield self._objects[name]
 
+    def _keep_departed(self, manifest: Manifest) -> None:
+        key = key_of(manifest)
+        job = None if key is None or manifest["kind"] != "Pod" else self._jobs.get(key)
+        if job is not None and metadata(job)["uid"] == _owner(manifest):
+            self._departed[_owner(manifest)][metadata(manifest)["uid"]] = manifest
+
     def _drop(self, name: Name) -> None:
-        owner = _owner(self._objects.pop(name))
+        known = self._objects.pop(name)
+        owner = _owner(known)
         if name[0] == JOB:
             del self._jobs[Key(*name[1:])]
+            self._departed.pop(metadata(known)["uid"], None)
         self._owned[owner].discard(name)
         if not self._owned[owner]:
             del self._owned[owner]

@@ -145,6 +145,7 @@ class Reconciler:
         if any(isinstance(action, ReadCertificates) for action in made.actions):
             tls = await read_certificates(self._api, key, metadata(job)["uid"])
             made = self._planner(job, replace(observed, tls=tls), self._now(), self._defaults)
+        self._cache.forget_departed(job, made.settled)
         return await self._carry_out(key, job, made)
 
     async def _carry_out(self, key: Key, job: Manifest, made: Plan) -> tuple[float | None, bool]:

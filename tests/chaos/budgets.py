@@ -6,15 +6,40 @@ ends it judged, and the difference of the budgets says how.
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any
 
+from .acts import Act
+from .log_lines import Windows
 from .pods import Life, Lives
 
 MOST_STATUS_BYTES = 16 * 1024
 ROLES = ("coordinator", "worker")
 LETTING_GO = ("Suspending", "Suspended", "Completing", "Succeeded")
 """Phases in which pods are accounted for without being judged."""
+GIVING_UP = timedelta(seconds=5)
+"""So long after its kubelet has been stopped a container may still end as one that was not started."""
+WHOLE_SECONDS = timedelta(seconds=1)
+"""By so much the time of an end may lie before it, since pods tell it without its fraction."""
+
+
+@dataclass(frozen=True)
+class KubeletStop:
+    """A kubelet that chaos has stopped, between these two times."""
+
+    node: str
+    began: datetime
+    ended: datetime
+
+    def explains(self, life: Life) -> bool:
+        """Whether it is why a pod's start was given up."""
+        return (
+            life.start_given_up
+            and life.node == self.node
+            and life.finished is not None
+            and self.began - WHOLE_SECONDS < life.finished <= self.ended + GIVING_UP
+        )
 
 
 @dataclass(frozen=True)
@@ -127,21 +152,29 @@ def _wrong_charges(story: Story, before: Write, after: Write, lives: Lives) -> I
             said = f"{charged} failures of the {role} were charged, and {allowed} are right"
             yield f"{said}: {named or 'no end'}"
     disrupted = after.failures("disruptions") - before.failures("disruptions")
+    given_up = 0 if lets_go else sum(life.start_given_up for life in known)
+    if disrupted < given_up:
+        yield f"{disrupted} disruptions were counted, and {given_up} pods whose start was given up"
     if disrupted > len(known):
         yield f"{disrupted} disruptions were counted, and {len(known)} pods were accounted for"
 
 
 def unexplained_ends(
-    story: Story, lives: Lives, injected: Collection[str], stopped_kubelets: Collection[str] = ()
+    story: Story,
+    lives: Lives,
+    injected: Collection[str],
+    kubelet_stops: Collection[KubeletStop] = (),
+    windows: Windows | None = None,
 ) -> list[str]:
-    """Pods that failed by themselves, though nothing was done to them, nor to the kubelets of these nodes."""
+    """Pods that failed by themselves, or were stopped, though nothing was done that explains it."""
     ends = [
         life
         for life in lives.of_job(story.uid)
-        if life.failed_by_itself
+        if (life.failed_by_itself or life.was_stopped)
         and not life.uncertain
         and life.uid not in injected
-        and not (life.node in stopped_kubelets and _is_start_given_up(life))
+        and not any(stop.explains(life) for stop in kubelet_stops)
+        and not (windows is not None and _volume_was_full(life, windows))
     ]
     struck = [life for life in ends if is_strike(life)]
     others = [life for life in ends if not is_strike(life)]
@@ -154,9 +187,10 @@ def unexplained_ends(
     ]
 
 
-def _is_start_given_up(life: Life) -> bool:
-    """Whether a container never ran since its kubelet was stopped while it was being started."""
-    return life.reason == "StartError" and "context canceled" in life.message
+def _volume_was_full(life: Life, windows: Windows) -> bool:
+    """Whether a coordinator found no room on its volume while one was filled."""
+    full = frozenset({Act.VOLUME_FILLED})
+    return life.found_disk_full and life.finished is not None and windows.covers(full, life.finished)
 
 
 def is_strike(life: Life) -> bool:
@@ -171,7 +205,7 @@ def uncounted(story: Story, lives: Lives) -> list[str]:
     return [
         f"{life.namespace}/{life.name} ({life.uid[:8]}) was never accounted for: {_ending(life)}"
         for life in lives.of_job(story.uid)
-        if life.failed_by_itself
+        if (life.failed_by_itself or life.was_stopped)
         and not life.uncertain
         and life.marked_at is None
         and (life.ended_at or 0) > last_gap

@@ -3,6 +3,7 @@
 import signal
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 from testcluster import control_plane, lifecycle
@@ -11,6 +12,7 @@ from tests.cluster.held import CommandFailedError
 from tests.cluster.jobs import is_live
 
 from .acts import Act
+from .budgets import KubeletStop
 from .schedule import Step
 from .specs import KEPT_NODE
 from .victims import NOTHING, Injected, chosen, delete, evict_all, runs
@@ -45,8 +47,8 @@ class Platform:
         self._added = 0
         self.operator_kills: Counter[str] = Counter()
         """How often the operator was killed, by the uid of its pod."""
-        self.stopped_kubelets: set[str] = set()
-        """Nodes whose kubelet was stopped at some time."""
+        self.kubelet_stops: list[KubeletStop] = []
+        """When which kubelet was stopped."""
         self.idle_faults = 0
         """How many faults have struck no request."""
 
@@ -118,11 +120,15 @@ class Platform:
             case Act.NODE_DRAINED:
                 return self._drain(node)
             case Act.KUBELET_STOPPED:
-                self.stopped_kubelets.add(node)
-                self._cluster.stop_kubelet(node)
+                self._stop_kubelet(node)
                 return Injected(node, lambda: self._cluster.start_kubelet(node))
             case _:
                 return self._lose(node, keep_object=step.choice % 2 == 1)
+
+    def _stop_kubelet(self, node: str) -> None:
+        began = datetime.now(UTC)
+        self._cluster.stop_kubelet(node)
+        self.kubelet_stops.append(KubeletStop(node, began, datetime.now(UTC)))
 
     def _drain(self, node: str) -> Injected:
         """As `kubectl drain`, for the pods of this run, without waiting for their ends."""

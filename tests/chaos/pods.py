@@ -4,8 +4,10 @@ Pure: it is fed with events in the order in which the API server gives them. The
 pod alone and on purpose not with the operator's own code.
 """
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 Object = Mapping[str, Any]
@@ -38,6 +40,8 @@ class Life:
     reason: str = ""
     message: str = ""
     node: str = ""
+    finished: datetime | None = None
+    """When its container ended, by the node's clock; whole seconds."""
 
     @property
     def occupies(self) -> bool:
@@ -47,6 +51,26 @@ class Life:
     @property
     def failed_by_itself(self) -> bool:
         """It ended badly before anybody had asked it to go."""
+        return self._ended_badly and not self.was_stopped
+
+    @property
+    def was_stopped(self) -> bool:
+        """It ended badly for a reason that lies outside it, and that its own words name."""
+        return self.start_given_up or self.found_disk_full
+
+    @property
+    def found_disk_full(self) -> bool:
+        """A coordinator that started on a volume without room: it comes back for as long as it takes."""
+        full = re.match(r"/var/lib/dartes/run(/[^:]*)?: the disk is full", self.message)
+        return self._ended_badly and self.role == "coordinator" and self.exit_code == TRANSIENT and bool(full)
+
+    @property
+    def start_given_up(self) -> bool:
+        """Its container never ran, since the kubelet went away while it was being started."""
+        return self._ended_badly and self.reason == "StartError" and "context canceled" in self.message
+
+    @property
+    def _ended_badly(self) -> bool:
         return (
             self.ended_at is not None
             and self.exit_code not in (None, DONE, DRAINED)
@@ -55,6 +79,8 @@ class Life:
 
     def charge(self, counted_at: int) -> tuple[int, int]:
         """The least and the most that it may be charged with, if counted in this revision of the job."""
+        if self.was_stopped:
+            return 0, 0
         if not self.failed_by_itself:
             return (0, 1) if self.uncertain and self.exit_code not in (None, DONE, DRAINED) else (0, 0)
         seen_as_disrupted = self.marked_at is not None and self.marked_at < counted_at
@@ -144,6 +170,8 @@ def _update(life: Life, pod: Object) -> None:
         life.exit_code = int(ends[0]["exitCode"])
         life.reason = str(ends[0].get("reason", ""))
         life.message = str(ends[0].get("message", ""))
+        finished = ends[0].get("finishedAt")
+        life.finished = datetime.fromisoformat(finished) if finished else None
     elif status.get("phase") in ENDED_PHASES:
         life.reason = str(status.get("reason", ""))
         life.message = str(status.get("message", ""))

@@ -120,7 +120,11 @@ class Run:
             for story in observer.stories.values():
                 yield from check_writes(story, observer.lives, observer.settled(story))
                 yield from unexplained_ends(
-                    story, observer.lives, self.injector.killed, self.injector.platform.stopped_kubelets
+                    story,
+                    observer.lives,
+                    self.injector.killed,
+                    self.injector.platform.kubelet_stops,
+                    self.windows,
                 )
         for name in world.live_names():
             yield from self._history(name)

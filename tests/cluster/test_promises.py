@@ -79,6 +79,17 @@ def test_a_deleted_worker_pod_returns(job: Job, reference: Reference) -> None:
     assert charges(job) == 0, "a deleted pod is a disruption and charges no budget"
 
 
+def test_a_worker_pod_that_is_gone_at_once_is_a_disruption(job: Job, reference: Reference) -> None:
+    before, charged = len(job.rows()), charges(job)
+    disruptions = job.status["failures"]["disruptions"]
+    victim = job.live("worker")[0]
+    job.api.core.delete_namespaced_pod(victim["metadata"]["name"], job.namespace, grace_period_seconds=0)
+    replaced(job, victim, "worker", WORKERS)
+    goes_on(job, reference, before)
+    assert charges(job) == charged
+    assert job.status["failures"]["disruptions"] == disruptions + 1
+
+
 def test_a_killed_worker_process_is_replaced(release: Release, job: Job, reference: Reference) -> None:
     before = len(job.rows())
     victim = job.live("worker")[1]

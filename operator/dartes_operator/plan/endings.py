@@ -28,6 +28,8 @@ _REJECTED_REASONS: Final = (
     *("Preempting", "UnexpectedAdmissionError", "NodeAffinity", "NodeName", "NodePorts", "TaintToleration"),
     *("OutOfcpu", "OutOfmemory", "OutOfpods", "OutOfephemeral-storage", "TopologyAffinityError"),
 )
+# A kubelet that goes away while it starts a container cancels the request, and the pod ends with these words.
+_START_GIVEN_UP: Final = ("StartError", "context canceled")
 # An eviction for these is the pod's own doing and would go on for ever if nobody counted it.
 _OVER_ITS_LIMIT: Final = ("exceeds the limit", "exceeded its local ephemeral storage limit")
 
@@ -65,7 +67,8 @@ def ending_of(pod: Pod) -> Ending | None:
     terminated = pod.terminated or {}
     code = terminated.get("exitCode")
     words = str(terminated.get("message") or pod.status.get("message") or "").strip()[:MOST_MESSAGE]
-    time = parse_time(terminated.get("finishedAt")) or _told_time(pod)
+    # When a pod was gone is not in what was last seen of it.
+    time = parse_time(terminated.get("finishedAt")) or (None if pod.departed else _told_time(pod))
 
     def ending(verdict: Verdict, reason: str, message: str = "") -> Ending:
         return Ending(verdict, reason, code, words or message, time)
@@ -74,7 +77,7 @@ def ending_of(pod: Pod) -> Ending | None:
         return ending(Verdict.DONE, "Completed")
     if pod.ended and code == ExitCode.CONFIGURATION:
         return ending(Verdict.CONFIGURATION, Verdict.CONFIGURATION.value)
-    disrupted = _disruption(pod, str(terminated.get("reason") or ""))
+    disrupted = _disruption(pod, str(terminated.get("reason") or ""), words)
     if disrupted is not None:
         return ending(*disrupted)
     if pod.role is Role.COORDINATOR and code == ExitCode.TRANSIENT and _volume_is_full(words):
@@ -96,10 +99,10 @@ def _volume_is_full(words: str) -> bool:
     return bool(full) and PurePosixPath(place).is_relative_to(RUN_DIR)
 
 
-def _disruption(pod: Pod, container_reason: str) -> tuple[Verdict, str, str] | None:
+def _disruption(pod: Pod, container_reason: str, words: str) -> tuple[Verdict, str, str] | None:
     reason = str(pod.status.get("reason") or "")
     told = str(pod.status.get("message") or "")
-    if reason == "Evicted" and any(words in told for words in _OVER_ITS_LIMIT):
+    if reason == "Evicted" and any(part in told for part in _OVER_ITS_LIMIT):
         return Verdict.FAILED, "Evicted", told
     for kind in _DISRUPTED_CONDITIONS:
         condition = pod.condition(kind)
@@ -113,8 +116,11 @@ def _disruption(pod: Pod, container_reason: str) -> tuple[Verdict, str, str] | N
         return Verdict.DISRUPTED, reason, told
     if container_reason == "ContainerStatusUnknown":
         return Verdict.DISRUPTED, "NodeLost", "the node lost track of the container"
-    if pod.terminating:
+    # One that had ended when it was deleted goes at once, without a time by which it has to be gone.
+    if pod.deletion_time is not None or not pod.ended:
         return Verdict.DISRUPTED, "Deleted", "the pod was deleted"
+    if container_reason == _START_GIVEN_UP[0] and _START_GIVEN_UP[1] in words:
+        return Verdict.REJECTED, container_reason, "the kubelet gave up the start"
     return None
 
 

@@ -43,14 +43,18 @@ def count(situation: Situation, draft: Draft, spec: JobSpec) -> bool:
     iteration = committed(situation)
     if failures["worker"] and iteration >= failures["workerSince"] + FORGIVEN_AFTER_ITERATIONS:
         failures["worker"] = 0
-    for pod in situation.pods:
-        if situation.is_counted(pod) or draft.room_for_marks() <= 0:
+    for pod in (*situation.pods, *situation.departed):
+        if situation.is_counted(pod):
             continue
         if draft.conditions.trained and pod.role is not Role.EXPORT:
             # They have been let go; how they end is all the same.
             continue
         ending = ending_of(pod)
         if ending is None or ending.verdict is Verdict.DONE:
+            continue
+        if draft.room_for_marks() <= 0:
+            if pod.departed:
+                draft.overlooked.append(pod.mark)
             continue
         draft.counts.append(pod.mark)
         _count_one(situation, draft, pod, ending)

@@ -34,6 +34,7 @@ class Pod:
     authority: str | None
     template_hash: str | None
     container: Mapping[str, Any]
+    departed: bool = False
 
     @property
     def mark(self) -> str:
@@ -48,8 +49,8 @@ class Pod:
 
     @property
     def terminating(self) -> bool:
-        """Somebody has asked for its deletion."""
-        return self.deletion_time is not None
+        """Somebody has asked for its deletion, or it is gone already."""
+        return self.deletion_time is not None or self.departed
 
     @property
     def terminated(self) -> Mapping[str, Any] | None:
@@ -104,8 +105,8 @@ class Pod:
         return {}
 
 
-def read_pod(manifest: Manifest) -> Pod | None:
-    """Read one pod; None where its role is none of ours."""
+def read_pod(manifest: Manifest, *, departed: bool = False) -> Pod | None:
+    """Read one pod, or what was last seen of one that is gone; None where its role is none of ours."""
     meta = manifest["metadata"]
     labels = meta.get("labels") or {}
     annotations = meta.get("annotations") or {}
@@ -127,10 +128,11 @@ def read_pod(manifest: Manifest) -> Pod | None:
         authority=annotations.get(AUTHORITY_ANNOTATION),
         template_hash=annotations.get(TEMPLATE_HASH_ANNOTATION),
         container=containers[0] if containers else {},
+        departed=departed,
     )
 
 
-def read_pods(manifests: Sequence[Manifest]) -> tuple[Pod, ...]:
+def read_pods(manifests: Sequence[Manifest], *, departed: bool = False) -> tuple[Pod, ...]:
     """Read all pods of the job, by index and then by name."""
-    found = [pod for manifest in manifests if (pod := read_pod(manifest)) is not None]
+    found = [pod for manifest in manifests if (pod := read_pod(manifest, departed=departed)) is not None]
     return tuple(sorted(found, key=lambda pod: (pod.role.value, pod.index, pod.name)))

@@ -43,6 +43,11 @@ class Situation:
         """All pods of the job."""
         return read_pods(self.observed.pods)
 
+    @cached_property
+    def departed(self) -> tuple[Pod, ...]:
+        """Pods that went before anybody may have accounted for them."""
+        return read_pods(self.observed.departed, departed=True)
+
     def of(self, role: Role) -> tuple[Pod, ...]:
         """The pods of a role, by index and name."""
         return tuple(pod for pod in self.pods if pod.role is role)
@@ -108,6 +113,8 @@ class Situation:
 class Draft:
     """The plan as it grows. `marks` are live pods that this pass deletes: they are written down first.
 
+    `counts` are pods whose ends this pass counts, `overlooked` departed ones for which it has no room.
+
     `blocked` says that something of another owner stands in the way, as a condition tells; `policies` is the
     hash of the policies that are in place once the actions are carried out.
     """
@@ -119,6 +126,7 @@ class Draft:
     events: list[Event] = field(default_factory=list)
     marks: list[str] = field(default_factory=list)
     counts: list[str] = field(default_factory=list)
+    overlooked: list[str] = field(default_factory=list)
     requeue_at: datetime | None = None
     status_first: bool = False
     delete_job: bool = False
@@ -189,5 +197,11 @@ class Draft:
             delete_job=self.delete_job,
             time=situation.now,
             starting=self.starting,
+            settled=frozenset(
+                pod.uid
+                for pod in situation.departed
+                # What this plan counts is seen as counted by the next one, which follows at once.
+                if pod.mark not in self.counts and pod.mark not in self.overlooked
+            ),
             before=situation.before,
         )

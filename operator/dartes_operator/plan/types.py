@@ -85,6 +85,8 @@ class Observed:
     """
 
     pods: tuple[Manifest, ...] = ()
+    # Pods that are gone, as last seen, until a plan has `settled` them.
+    departed: tuple[Manifest, ...] = ()
     config_maps: tuple[Manifest, ...] = ()
     service: Manifest | None = None
     claim: Manifest | None = None
@@ -182,6 +184,8 @@ class Plan:
     # When the plan was made, and whether it is the one that starts the job; `conclude` needs them.
     time: datetime | None = None
     starting: bool = False
+    # Uids of departed pods that are accounted for, as written, or do not matter: forget them at once.
+    settled: frozenset[str] = frozenset()
     # The status as written when the plan was made, so that a condition is dated by what was seen of it.
     before: Manifest | None = None
 

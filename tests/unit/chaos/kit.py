@@ -22,6 +22,7 @@ def pod(
     reason: str = "Error",
     message: str = "last words",
     node: str = "node1",
+    finished: str = "2026-01-01T00:00:00Z",
 ) -> dict[str, Any]:
     """A pod of the job, in a new revision."""
     labels = {"dartes.dev/role": role, "dartes.dev/job-uid": JOB}
@@ -29,7 +30,8 @@ def pod(
         labels["dartes.dev/worker-index"] = index
     state: dict[str, Any] = {"running": {}}
     if exit_code is not None:
-        state = {"terminated": {"exitCode": exit_code, "reason": reason, "message": message}}
+        last = {"exitCode": exit_code, "reason": reason, "message": message, "finishedAt": finished}
+        state = {"terminated": last}
         phase = "Failed" if exit_code else "Succeeded"
     metadata = {
         "name": f"red-{role}-{index}",

@@ -1,18 +1,22 @@
 """The budgets as chaos checks them: each kind of wrong charge is caught, and each right one is let pass."""
 
+from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import Any
 
 import pytest
 
+from tests.chaos.acts import Act
 from tests.chaos.budgets import (
     MOST_STATUS_BYTES,
+    KubeletStop,
     charged_in_all,
     check_writes,
     increments,
     uncounted,
     unexplained_ends,
 )
+from tests.chaos.log_lines import Windows
 
 from .kit import Job, pod
 
@@ -175,20 +179,106 @@ def test_a_pod_that_fails_without_having_been_touched_is_caught() -> None:
     assert unexplained_ends(job.story, job.lives, injected={A}) == []
 
 
-@pytest.mark.parametrize(
-    ("node", "message", "code"),
-    [("node1", "no such file", 128), ("node2", "context canceled", 128), ("node1", "context canceled", 1)],
-)
-def test_a_start_that_was_given_up_is_explained_where_the_kubelet_was_stopped_and_not_else(
-    node: str, message: str, code: int
-) -> None:
+def stop(node: str = "node1", second: int = 0) -> KubeletStop:
+    began = datetime(2026, 1, 1, 0, 0, second, 700_000, tzinfo=UTC)
+    return KubeletStop(node, began, began + timedelta(seconds=1))
+
+
+def gives_up(job: Job, uid: str, **how: Any) -> None:
+    """The end of a pod whose kubelet was stopped while it started the container."""
+    words = "failed to create shim task: context canceled"
+    ended(job, uid, 128, **{"reason": "StartError", "message": words, **how})
+
+
+@pytest.mark.parametrize("finished", ["2026-01-01T00:00:00Z", "2026-01-01T00:00:06Z"])
+def test_a_start_that_was_given_up_when_its_kubelet_was_stopped_is_explained(finished: str) -> None:
     job = Job()
-    reason = "StartError" if code == 128 else "Error"
-    ended(job, A, 128, reason="StartError", message="shim task: context canceled", node="node1")
-    assert unexplained_ends(job.story, job.lives, set(), {"node1"}) == []
-    assert len(unexplained_ends(job.story, job.lives, set(), {"node2"})) == 1
-    ended(job, B, code, reason=reason, message=message, node=node)
-    assert len(unexplained_ends(job.story, job.lives, set(), {"node1"})) == 1
+    gives_up(job, A, finished=finished)
+    assert unexplained_ends(job.story, job.lives, set(), [stop()]) == []
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"node": "node2"},
+        {"message": "no such file"},
+        {"reason": "Error"},
+        {"finished": "2025-12-31T23:59:59Z"},
+        {"finished": "2026-01-01T00:00:07Z"},
+        {"finished": ""},
+    ],
+)
+def test_no_other_start_that_fails_is_explained_by_a_kubelet_that_was_stopped(how: dict[str, str]) -> None:
+    job = Job()
+    gives_up(job, A, **how)
+    assert len(unexplained_ends(job.story, job.lives, set(), [stop()])) == 1
+
+
+def test_a_start_that_was_given_up_is_a_disruption_and_no_failure() -> None:
+    job = Job()
+    gives_up(job, A)
+    assert "never accounted for" in uncounted(job.story, job.lives)[0]
+    job.writes(A, failures={"disruptions": 1})
+    assert check(job) == []
+    assert uncounted(job.story, job.lives) == []
+    gives_up(job, B)
+    job.writes(B, failures={"worker": 1, "disruptions": 2})
+    assert "1 failures of the worker were charged, and 0 are right" in check(job)[0]
+    gives_up(job, C)
+    job.writes(C, failures={"worker": 1, "disruptions": 2})
+    assert "0 disruptions were counted, and 1 pods whose start was given up" in check(job)[0]
+
+
+def test_a_start_that_was_given_up_in_a_job_that_lets_go_may_go_uncounted() -> None:
+    job = Job()
+    gives_up(job, A)
+    job.writes(A, phase="Suspending")
+    assert check(job) == []
+
+
+FULL = "/var/lib/dartes/run: the disk is full (database or disk is full); free some space"
+
+
+def filled(began: int, ended: int) -> Windows:
+    """One volume was filled in this second, and grown in that one, of the first minute."""
+    windows = Windows()
+    windows.begin(Act.VOLUME_FILLED, datetime(2026, 1, 1, 0, 0, began, tzinfo=UTC))
+    windows.end(0, datetime(2026, 1, 1, 0, 0, ended, tzinfo=UTC))
+    return windows
+
+
+def test_a_coordinator_that_found_its_volume_full_is_neither_a_failure_nor_a_disruption() -> None:
+    job = Job()
+    ended(job, A, 75, "coordinator", message=FULL)
+    assert "never accounted for" in uncounted(job.story, job.lives)[0]
+    job.writes(A)
+    assert check(job) == []
+    assert uncounted(job.story, job.lives) == []
+    ended(job, B, 75, "coordinator", message=FULL)
+    job.writes(B, failures={"coordinator": 1})
+    assert "1 failures of the coordinator were charged, and 0 are right" in check(job)[0]
+
+
+def test_a_full_volume_is_explained_while_one_was_filled_and_not_else() -> None:
+    job = Job()
+    ended(job, A, 75, "coordinator", message=FULL, finished="2026-01-01T00:00:30Z")
+    assert unexplained_ends(job.story, job.lives, set(), windows=filled(20, 40)) == []
+    assert len(unexplained_ends(job.story, job.lives, set(), windows=filled(40, 50))) == 1
+    assert len(unexplained_ends(job.story, job.lives, set())) == 1
+
+
+@pytest.mark.parametrize(
+    ("code", "role", "message"),
+    [
+        (1, "coordinator", FULL),
+        (75, "worker", FULL),
+        (75, "coordinator", FULL.replace("run", "elsewhere", 1)),
+    ],
+)
+def test_no_other_end_is_explained_by_a_full_volume(code: int, role: str, message: str) -> None:
+    job = Job()
+    ended(job, A, code, role, message=message, finished="2026-01-01T00:00:30Z")
+    assert len(unexplained_ends(job.story, job.lives, set(), windows=filled(20, 40))) == 1
 
 
 def test_only_as_many_coordinators_as_were_told_to_may_kill_themselves() -> None:

@@ -137,7 +137,7 @@ class FakeWorld:
 class FakeInjector:
     def __init__(self) -> None:
         self.killed: set[str] = set()
-        self.platform = SimpleNamespace(operator_kills={}, stopped_kubelets=set())
+        self.platform = SimpleNamespace(operator_kills={}, kubelet_stops=[])
         self.trace: list[str] = []
         self.then: Callable[[Step], None] = lambda _: None
 

@@ -218,3 +218,52 @@ def test_a_job_is_kept_whole_but_for_who_set_which_field() -> None:
     cache.remove(manifest)
     assert list(cache.jobs()) == []
     assert cache.observe(KEY) is None
+
+
+def departed(cache: Cache) -> list[tuple[str, str]]:
+    """Uids of pods that are gone, each with its phase as last seen."""
+    found = cache.observe(KEY)
+    assert found is not None
+    return [(each["metadata"]["uid"], each["status"].get("phase", "")) for each in found[1].departed]
+
+
+def ended(phase: str, **of: Any) -> dict[str, Any]:
+    return {**pod(**of), "status": {"phase": phase}}
+
+
+def test_a_pod_that_is_gone_is_shown_as_last_told_until_it_is_forgotten() -> None:
+    cache = Cache()
+    cache.put(job())
+    cache.put(pod(version=5))
+    assert departed(cache) == []
+    cache.remove(ended("Failed", version=7))
+    assert departed(cache) == [("uid-pod", "Failed")]
+    cache.remove(ended("Failed", version=7))
+    cache.forget_departed(job(), {"another"})
+    assert departed(cache) == [("uid-pod", "Failed")]
+    cache.forget_departed(job(), {"uid-pod"})
+    assert departed(cache) == []
+
+
+def test_a_pod_that_a_listing_lacks_and_one_whose_name_is_taken_are_shown_as_gone() -> None:
+    cache = Cache()
+    cache.put(job())
+    cache.put(ended("Running", version=5, own_uid="lacking"))
+    cache.replace("Pod", None, (), "9")
+    cache.put(ended("Running", version=10, own_uid="before"))
+    cache.put(ended("Pending", version=11, own_uid="after"))
+    assert departed(cache) == [("lacking", "Running"), ("before", "Running")]
+
+
+def test_of_what_is_gone_only_pods_of_jobs_that_are_there_are_kept() -> None:
+    cache = Cache()
+    cache.put(job())
+    for manifest in (pod(owner="a-predecessor"), owned("ConfigMap", "sums-run")):
+        cache.put(manifest)
+        cache.remove(manifest)
+    assert departed(cache) == []
+    cache.put(pod(own_uid="kept"))
+    cache.remove(pod(own_uid="kept"))
+    cache.remove(job())
+    cache.put({**job(), "metadata": {**job()["metadata"], "uid": "a-successor"}})
+    assert departed(cache) == []

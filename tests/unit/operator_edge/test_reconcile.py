@@ -389,3 +389,16 @@ def test_a_status_field_that_the_definition_lacks_is_not_written_in_each_pass(
     assert [record.message for record in caplog.records if record.levelname == "WARNING"] == [
         "the definition of DartESJob is too old for this operator: no policyHash"
     ]
+
+
+def test_a_pod_that_is_gone_is_shown_until_a_plan_has_settled_it_and_then_before_anything_can_fail() -> None:
+    settled = frozenset({"uid-gone"})
+    plans = iter([Plan({}, requeue_after=1), Plan({"phase": "Running"}, settled=settled), Plan({})])
+    scene = Scene(lambda _job, _observed: next(plans))
+    gone = owned("Pod", "sums-worker-0", labels={"dartes.dev/role": "worker"})
+    gone["metadata"]["uid"] = "uid-gone"
+    scene.cache.put(gone)
+    scene.cache.remove(gone)
+    scene.server.refuse("PATCH", "status", 500)
+    scene.passes(3)
+    assert [len(observed.departed) for observed in scene.seen] == [1, 1, 0]

@@ -134,6 +134,7 @@ class Cluster:
     last: Plan | None = None
     refused: list[Refused] = field(default_factory=list)
     accounted: set[str] = field(default_factory=set)
+    departed: list[dict[str, Any]] = field(default_factory=list)
     _serial: int = 0
 
     # What the API server and the operator do.
@@ -155,6 +156,7 @@ class Cluster:
         claim_name = claim_name or f"{self.job['metadata']['name']}-checkpoint"
         return Observed(
             pods=tuple(of("Pod")),
+            departed=tuple(self.departed),
             config_maps=tuple(of("ConfigMap")),
             service=self.objects.get(("Service", f"{self.job['metadata']['name']}-coordinator")),
             claim=self.objects.get(("PersistentVolumeClaim", claim_name)),
@@ -175,6 +177,7 @@ class Cluster:
     def step(self) -> Plan:
         """One pass of the operator."""
         found = self.plan()
+        self.departed = [pod for pod in self.departed if pod["metadata"]["uid"] not in found.settled]
         if found.status_first:
             self._write(found.status)
         self.refused = self._execute(found.actions)
@@ -214,11 +217,12 @@ class Cluster:
             self.requests += 1
 
     def crash(self, actions: int) -> None:
-        """A pass that ends after so many actions, before the status is written (unless it comes first)."""
+        """The operator ends after so many actions, before the status is written (unless it comes first)."""
         found = self.plan()
         if found.status_first:
             self._write(found.status)
         self._execute(found.actions[:actions])
+        self.departed.clear()
 
     def _execute(self, actions: Sequence[Action]) -> list[Refused]:
         refused = []
@@ -391,7 +395,7 @@ class Cluster:
 
     def vanish(self, name: str) -> None:
         """The pod object is gone."""
-        del self.objects[("Pod", name)]
+        self.departed.append(self.objects.pop(("Pod", name)))
 
     def leave_all(self) -> None:
         """Every pod that was told to go is gone."""

@@ -8,6 +8,7 @@ from dartes.errors import DISK_FULL
 from dartes.spec.crd.status import MOST_COUNTED
 from dartes_operator.plan.endings import Verdict, ending_of
 from dartes_operator.plan.pods import read_pod
+from dartes_operator.plan.times import parse_time
 
 from .kit import Cluster, running
 
@@ -23,7 +24,11 @@ def _pod(**changes: Any) -> Any:
         ],
     }
     if "code" in changes:
-        state = {"exitCode": changes.pop("code"), "reason": changes.pop("container_reason", "Error")}
+        state = {
+            "exitCode": changes.pop("code"),
+            "reason": changes.pop("container_reason", "Error"),
+            "message": changes.pop("last_words", ""),
+        }
         status["containerStatuses"] = [{"name": "worker", "state": {"terminated": state}}]
     meta: dict[str, Any] = {"name": "w", "uid": "u", "labels": {"dartes.dev/role": "worker"}}
     if changes.pop("terminating", False):
@@ -47,7 +52,17 @@ def _pod(**changes: Any) -> Any:
         ({"code": 137}, Verdict.FAILED, "Killed"),
         ({"code": 143}, Verdict.FAILED, "Killed"),
         ({"code": 137, "container_reason": "OOMKilled"}, Verdict.FAILED, "OOMKilled"),
-        ({"code": 128, "container_reason": "StartError"}, Verdict.FAILED, "StartError"),
+        (
+            {"code": 128, "container_reason": "StartError", "last_words": 'exec: "dartes": not found'},
+            Verdict.FAILED,
+            "StartError",
+        ),
+        (
+            {"code": 128, "container_reason": "StartError", "last_words": "shim task: context canceled"},
+            Verdict.REJECTED,
+            "StartError",
+        ),
+        ({"code": 1, "last_words": "context canceled"}, Verdict.FAILED, "Error"),
         ({"code": 137, "container_reason": "ContainerStatusUnknown"}, Verdict.DISRUPTED, "NodeLost"),
         ({"code": 137, "conditions": ("DisruptionTarget",)}, Verdict.DISRUPTED, "Told"),
         ({"code": 76, "conditions": ("TerminationTarget",)}, Verdict.DISRUPTED, "Told"),
@@ -351,3 +366,89 @@ def test_a_status_stays_small_when_very_many_workers_are_lost_at_once() -> None:
         cluster.step()
     assert len(cluster.pods("worker")) == MOST_COUNTED + 100
     assert cluster.status["failures"]["counted"] == []
+
+
+def test_a_pod_that_vanishes_between_two_passes_is_one_disruption_and_told() -> None:
+    cluster = running()
+    cluster.vanish("addition-worker-0")
+    counting = cluster.step()
+    assert counting.status_first
+    assert counting.actions == ()
+    assert cluster.status["failures"]["disruptions"] == 1
+    last = cluster.status["lastFailure"]
+    assert (last["pod"], last["reason"], last["counted"]) == ("addition-worker-0", "Deleted", False)
+    assert parse_time(last["time"]) == cluster.now
+    cluster.settle()
+    assert "addition-worker-0" in cluster.pods()
+    cluster.pass_by(60)
+    cluster.settle()
+    assert cluster.departed == []
+    assert cluster.status["failures"]["disruptions"] == 1
+    assert cluster.status["failures"]["counted"] == []
+    assert cluster.event_reasons().count("WorkerDisrupted") == 1
+
+
+@pytest.mark.parametrize("name", ["addition-worker-0", "addition-coordinator"])
+def test_a_pod_that_failed_and_vanished_between_two_passes_is_one_failure(name: str) -> None:
+    cluster = running()
+    cluster.end_pod(name, 1)
+    cluster.vanish(name)
+    cluster.settle()
+    failures = cluster.status["failures"]
+    role = "coordinator" if "coordinator" in name else "worker"
+    assert (failures[role], failures["disruptions"]) == (1, 0)
+    assert name in cluster.pods()
+
+
+def test_a_pod_that_has_been_counted_is_not_counted_again_when_it_vanishes() -> None:
+    cluster = running()
+    cluster.end_pod("addition-worker-0", 1)
+    cluster.delete_pod("addition-worker-1")
+    cluster.step()
+    cluster.vanish("addition-worker-0")
+    cluster.vanish("addition-worker-1")
+    cluster.settle()
+    assert (cluster.status["failures"]["worker"], cluster.status["failures"]["disruptions"]) == (1, 1)
+    assert cluster.departed == []
+
+
+def test_pods_that_the_job_lets_go_are_no_disruptions_when_they_vanish() -> None:
+    cluster = running()
+    cluster.edit(workers={"replicas": 1})
+    cluster.settle()
+    cluster.leave_all()
+    cluster.settle()
+    cluster.edit(suspend=True)
+    cluster.settle()
+    cluster.leave_all()
+    cluster.edit(suspend=False)
+    cluster.settle()
+    assert cluster.pods("worker")
+    assert cluster.status["failures"]["disruptions"] == 0
+
+
+def test_of_very_many_pods_that_vanish_at_once_each_is_counted() -> None:
+    cluster = running(workers={"replicas": MOST_COUNTED + 100})
+    for name in list(cluster.pods("worker")):
+        cluster.vanish(name)
+    for _ in range(20):
+        cluster.step()
+        assert len(repr(cluster.status)) < 12_000
+    assert cluster.status["failures"]["disruptions"] == MOST_COUNTED + 100
+    assert len(cluster.pods("worker")) == MOST_COUNTED + 100
+
+
+def test_a_pod_that_vanishes_where_there_is_no_room_to_count_it_is_counted_later() -> None:
+    cluster = running(workers={"replicas": MOST_COUNTED + 1})
+    *others, last = list(cluster.pods("worker"))
+    for name in others:
+        cluster.delete_pod(name)
+    for _ in range(20):
+        cluster.step()
+    assert len(cluster.status["failures"]["counted"]) == MOST_COUNTED
+    cluster.vanish(last)
+    cluster.step()
+    assert cluster.status["failures"]["disruptions"] == MOST_COUNTED
+    cluster.leave_all()
+    cluster.settle()
+    assert cluster.status["failures"]["disruptions"] == MOST_COUNTED + 1
