@@ -240,10 +240,13 @@ class OwnCluster(HeldCluster):
         self, pod: Document, container: str, number: signal.Signals = signal.SIGKILL
     ) -> None:
         pid = self.container_pid(pod, container)
-        if pid is None:
+        try:
+            if pid is None:
+                raise ProcessLookupError
+            os.kill(pid, number)
+        except ProcessLookupError as error:
             name = pod["metadata"]["name"]
-            raise CommandFailedError(["kill", name], f"container {container} doesn't run")
-        os.kill(pid, number)
+            raise CommandFailedError(["kill", name], f"container {container} doesn't run") from error
 
     def container_runs(self, pod: Document, container: str) -> bool:
         return self.container_pid(pod, container) is not None

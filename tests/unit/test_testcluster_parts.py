@@ -23,6 +23,7 @@ from testcluster.options import Options
 from testcluster.paths import KUBERNETES_VERSION, Network, Paths
 from testcluster.pki import Certificates
 from testcluster.processes import start_time
+from tests.cluster.held import CommandFailedError, OwnCluster
 from tests.waiting import until
 
 
@@ -256,3 +257,13 @@ def test_a_command_is_needed(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         parser().parse_args([])
     assert "COMMAND" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("pid", [None, 2**30])
+def test_a_container_that_ends_just_before_its_signal_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pid: int | None
+) -> None:
+    cluster = OwnCluster(Paths(tmp_path / "cache", tmp_path / "state"))
+    monkeypatch.setattr(cluster, "container_pid", lambda *_: pid)
+    with pytest.raises(CommandFailedError, match=r"sums-worker-0: container worker doesn't run"):
+        cluster.signal_container({"metadata": {"name": "sums-worker-0"}}, "worker")
