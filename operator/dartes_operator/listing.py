@@ -7,10 +7,10 @@ meanwhile; and a watch can fall silent. So the cache is compared with full listi
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from dartes.errors import DartesError
-from dartes_operator.api import Api, ApiRefusalError, ApiUnavailableError
+from dartes_operator.api import Api, ApiRefusalError, ApiUnavailableError, Listing
 from dartes_operator.cache import Cache, Changes, without_ballast
 from dartes_operator.kinds import JOB, WATCHED, Key
 
@@ -18,6 +18,8 @@ log = logging.getLogger(__name__)
 
 PERIOD_SECONDS = 300.0
 FIRST_RETRY_SECONDS = 2.0
+# So often a namespace is asked for again before it is left out; in one round of listings, not for each.
+MORE_TRIES = 3
 # A watch that starts over lists first; what went before that is found by a listing soon after.
 SETTLE_SECONDS = 10.0
 # How long a watch may lag behind a listing before it counts as silent.
@@ -117,14 +119,12 @@ class Listings:
     async def _list(self, kind: str) -> Changes:
         newer: set[Key] = set()
         gone: set[Key] = set()
+        patience = iter([FIRST_RETRY_SECONDS] * MORE_TRIES)
         for namespace in self._namespaces:
             if kind != JOB and namespace in self._cache.left_out:
                 continue
-            try:
-                listing = await self._api.list_all(kind, namespace, WATCHED[kind], without_ballast)
-            except ApiRefusalError as refusal:
-                if kind != JOB or not self._leaves_out(namespace, refusal):
-                    raise
+            listing = await self._listing_of(kind, namespace, patience)
+            if listing is None:
                 continue
             if kind == JOB and namespace in self._cache.left_out:
                 self._take_back(namespace)
@@ -136,21 +136,36 @@ class Listings:
             self._changed(key)
         return Changes(frozenset(newer), frozenset(gone))
 
-    def _leaves_out(self, namespace: str | None, refusal: ApiRefusalError) -> bool:
-        """Whether the other namespaces are looked after without this one, whose jobs can't be listed.
+    async def _listing_of(
+        self, kind: str, namespace: str | None, patience: Iterator[float]
+    ) -> Listing | None:
+        """The objects of a kind in a namespace; None where it is left out, since its jobs can't be listed.
 
-        It is gone, or somebody has taken the rights on it away; any other refusal passes by itself. Its other
-        objects are not listed either, and its jobs are left alone: only a part of them may be known.
+        An API server that has just started refuses for a moment what a role allows that it has not read yet,
+        so it is asked again as long as there is patience. Of a namespace that is left out nothing else is
+        listed either, and its jobs are left alone: only a part of them may be known.
         """
-        if refusal.code not in (403, 404):
-            return False
-        left_out = self._cache.left_out | {namespace}
-        if left_out >= set(self._namespaces):
-            return False
-        if left_out != self._cache.left_out:
-            log.error("namespace %s is left out until its jobs can be listed: %s", namespace, refusal)
-        self._cache.left_out = left_out
-        return True
+        while True:
+            try:
+                return await self._api.list_all(kind, namespace, WATCHED[kind], without_ballast)
+            except ApiRefusalError as refusal:
+                if kind != JOB or not self._can_do_without(namespace, refusal):
+                    raise
+                if namespace in self._cache.left_out:
+                    return None
+                pause = next(patience, None)
+                if pause is None:
+                    log.error("namespace %s is left out until its jobs can be listed: %s", namespace, refusal)
+                    self._cache.left_out |= {namespace}
+                    return None
+            await asyncio.sleep(pause)
+
+    def _can_do_without(self, namespace: str | None, refusal: ApiRefusalError) -> bool:
+        """Whether there are other namespaces to look after, and this one is gone or the rights on it are.
+
+        Any other refusal passes by itself.
+        """
+        return refusal.code in (403, 404) and not self._cache.left_out | {namespace} >= set(self._namespaces)
 
     def _take_back(self, namespace: str | None) -> None:
         """Look after a namespace again whose jobs can be listed; at work, by starting over.

@@ -18,7 +18,7 @@ from .acts import Act
 from .budgets import charged_in_all, check_writes, is_strike, uncounted, unexplained_ends
 from .injections import Injector
 from .invariants import is_ready, orphans, wrong_end, wrong_history, wrong_inventory, wrong_operator
-from .log_lines import Windows, explanation, unexpected
+from .log_lines import WATCH_SECONDS, Windows, explanation, unexpected
 from .observer import SETTLING_SECONDS, Trouble
 from .report import Done, Lull, Result, line_of
 from .schedule import Step, is_lull
@@ -28,8 +28,15 @@ from .world import World, patient
 REST_SECONDS = 300.0
 """So long all jobs may take to go on after everything has been healed; a lost node takes most of it."""
 TIDY_SECONDS = 30.0
+"""So long what has just happened may take to be accounted for, where the operator hears of it."""
 END_SECONDS = 600.0
 LOOK_SECONDS = 0.5
+
+
+def tidy_seconds(windows: Windows, now: datetime) -> float:
+    """How long to wait until everything is in order: an operator whose watch is silent hears of nothing."""
+    lately = windows.covers({Act.API_FAULT}, now, WATCH_SECONDS)
+    return WATCH_SECONDS if lately else TIDY_SECONDS
 
 
 @dataclass
@@ -234,7 +241,7 @@ class Run:
     def _at_rest(self) -> Iterator[str]:
         """What must hold when nothing is under way; a coordinator that strikes just now is let come back."""
         yield from self._look()
-        deadline = time.monotonic() + min(TIDY_SECONDS, self.rest_seconds)
+        deadline = time.monotonic() + min(tidy_seconds(self.windows, datetime.now(UTC)), self.rest_seconds)
         while (wrong := list(self._untidy())) and time.monotonic() < deadline:
             time.sleep(LOOK_SECONDS)
         yield from wrong

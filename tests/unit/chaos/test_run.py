@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from threading import RLock
 from types import SimpleNamespace
@@ -14,10 +14,10 @@ from tests.chaos import run as module
 from tests.chaos.acts import Act
 from tests.chaos.budgets import Story
 from tests.chaos.invariants import EXPECTED_KINDS, Truth
-from tests.chaos.log_lines import Line
+from tests.chaos.log_lines import Line, Windows
 from tests.chaos.pods import Lives
 from tests.chaos.report import Result
-from tests.chaos.run import Run
+from tests.chaos.run import Run, tidy_seconds
 from tests.chaos.schedule import LULL_EVERY, Step
 from tests.chaos.specs import ITERATIONS, LAYOUT
 from tests.chaos.victims import Injected
@@ -315,3 +315,17 @@ def test_committed_rows_that_are_gone_are_told_at_rest(tmp_path: Path) -> None:
     played.run.await_rest(0)
     (found,) = played.result.violations
     assert f"red: {ITERATIONS} iterations were committed" in found
+
+
+@pytest.mark.parametrize(
+    ("act", "seconds_ago", "seconds"),
+    [(Act.API_FAULT, 0, 120), (Act.API_FAULT, 119, 120), (Act.API_FAULT, 121, 30), (Act.SUSPENDED, 0, 30)],
+)
+def test_what_a_silent_watch_may_keep_back_is_waited_for_longer(
+    act: Act, seconds_ago: int, seconds: int
+) -> None:
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    windows = Windows()
+    number = windows.begin(act, now - timedelta(seconds=200))
+    windows.end(number, now - timedelta(seconds=seconds_ago))
+    assert tidy_seconds(windows, now) == seconds

@@ -146,7 +146,7 @@ def test_a_namespace_that_is_gone_keeps_no_other_from_being_looked_after(
     server.put("dartesjobs", job(), "/apis/dartes.dev/v1alpha1")
     server.put("pods", owned("Pod", "sums-worker-0"))
     words = 'cannot list resource "dartesjobs" in API group "dartes.dev" in the namespace "gone"'
-    server.refuse("GET", "/namespaces/gone/", 403, words, times=2)
+    server.refuse("GET", "/namespaces/gone/", 403, words, times=2 + listing.MORE_TRIES)
 
     async def scenario(api: Api) -> None:
         listings = Listings(api, watcher.cache, ("gone", NAMESPACE), watcher.queue.add, lambda: watcher.now)
@@ -167,7 +167,9 @@ def test_a_namespace_that_is_gone_keeps_no_other_from_being_looked_after(
         assert watcher.queue.pop() is None, "not all of its objects are known"
         assert watcher.cache.left_out == {"gone"}
 
-    with_server(server, scenario)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(listing, "FIRST_RETRY_SECONDS", 0.0)
+        with_server(server, scenario)
     assert watcher.cache.synced
     assert watcher.cache.get("Pod", NAMESPACE, "sums-worker-0") is not None
     assert [record.message for record in caplog.records if words in record.message] == [
@@ -182,7 +184,9 @@ def test_a_namespace_that_comes_back_before_the_first_listing_is_done_is_listed_
         ("pods", "/api/v1", owned("Pod", "sums-worker-0")),
     ):
         server.put(plural, manifest, prefix)
-    server.refuse("GET", f"/namespaces/{NAMESPACE}/dartesjobs", 404, "not found", times=1)
+    server.refuse(
+        "GET", f"/namespaces/{NAMESPACE}/dartesjobs", 404, "not found", times=1 + listing.MORE_TRIES
+    )
     server.refuse("GET", "/namespaces/other/services", 503, times=1)
 
     async def scenario(api: Api) -> None:
@@ -194,6 +198,43 @@ def test_a_namespace_that_comes_back_before_the_first_listing_is_done_is_listed_
         with_server(server, scenario)
     assert watcher.cache.left_out == frozenset()
     assert watcher.cache.get("Pod", NAMESPACE, "sums-worker-0") is not None
+
+
+def test_a_server_that_does_not_know_a_role_yet_is_asked_again_and_no_namespace_left_out(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    watcher, server = Watcher(), FakeServer()
+    server.put("dartesjobs", job(), "/apis/dartes.dev/v1alpha1")
+    words = 'dartesjobs is forbidden: RBAC: role "dartes" not found'
+    server.refuse("GET", "/namespaces/team/dartesjobs", 403, words, times=listing.MORE_TRIES)
+
+    async def scenario(api: Api) -> None:
+        namespaces = (NAMESPACE, "other")
+        await Listings(api, watcher.cache, namespaces, watcher.queue.add, lambda: watcher.now).fill()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(listing, "FIRST_RETRY_SECONDS", 0.0)
+        with_server(server, scenario)
+    assert watcher.cache.observe(KEY) is not None
+    assert watcher.cache.left_out == frozenset()
+    assert "left out" not in caplog.text
+
+
+def test_one_round_of_listings_is_patient_once_and_not_for_each_namespace() -> None:
+    watcher, server = Watcher(), FakeServer()
+    for namespace in ("gone", "away"):
+        server.refuse("GET", f"/namespaces/{namespace}/", 403, "no such right")
+
+    async def scenario(api: Api) -> None:
+        namespaces = ("gone", "away", NAMESPACE)
+        await Listings(api, watcher.cache, namespaces, watcher.queue.add, lambda: watcher.now).fill()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(listing, "FIRST_RETRY_SECONDS", 0.0)
+        with_server(server, scenario)
+    assert watcher.cache.left_out == {"gone", "away"}
+    refused = [call for call in server.calls if "/gone/" in call.path or "/away/" in call.path]
+    assert len(refused) == 2 + listing.MORE_TRIES
 
 
 def test_a_listing_that_expires_between_its_pages_leaves_no_namespace_out() -> None:
