@@ -21,6 +21,7 @@ from dartes_operator.kinds import (
     metadata,
     version_of,
 )
+from dartes_operator.plan.pods import ENDED_PHASES
 from dartes_operator.plan.types import Manifest, Observed, Progress
 
 _REMEMBERED_DEAD = 10_000
@@ -69,7 +70,7 @@ class Cache:
                 return False
             self._owned[_owner(known)].discard(name)
             if metadata(known).get("uid") != uid:
-                self._keep_departed(known)
+                self._note_gone(known, known)
         kept = without_ballast(manifest)
         self._objects[name] = kept
         self._owned[_owner(kept)].add(name)
@@ -80,8 +81,8 @@ class Cache:
     def remove(self, manifest: Manifest) -> bool:
         """Forget an object that is gone; a successor of its name stays.
 
-        A pod is kept aside as this manifest tells it, until `forget_departed`: how it ended may be known
-        to nobody yet.
+        A pod is kept aside until `forget_departed`, since how it ended may be known to nobody yet: as this
+        manifest tells it, or as it was known where it had ended before anybody asked for its deletion.
         """
         name = _name(manifest)
         uid = metadata(manifest).get("uid")
@@ -93,7 +94,7 @@ class Cache:
         if known is None or metadata(known).get("uid") != uid:
             return False
         self._drop(name)
-        self._keep_departed(without_ballast(manifest))
+        self._note_gone(known, manifest)
         return True
 
     def forget_departed(self, job: Manifest, uids: Iterable[str]) -> None:
@@ -183,18 +184,20 @@ class Cache:
             if name[0] == kind and name[1] == namespace:
                 yield self._objects[name]
 
-    def _keep_departed(self, manifest: Manifest) -> None:
-        key = key_of(manifest)
-        job = None if key is None or manifest["kind"] != "Pod" else self._jobs.get(key)
-        if job is not None and metadata(job)["uid"] == _owner(manifest):
-            self._departed[_owner(manifest)][metadata(manifest)["uid"]] = manifest
+    def _note_gone(self, known: Manifest, last: Manifest) -> None:
+        """A job takes its departed pods along; a pod is kept where its job is there."""
+        uid, owner = metadata(known).get("uid", ""), _owner(known)
+        if known["kind"] == JOB:
+            self._departed.pop(uid, None)
+        key = key_of(known)
+        job = None if key is None or known["kind"] != "Pod" else self._jobs.get(key)
+        if job is not None and metadata(job)["uid"] == owner:
+            self._departed[owner][uid] = known if _ended_by_itself(known) else without_ballast(last)
 
     def _drop(self, name: Name) -> None:
-        known = self._objects.pop(name)
-        owner = _owner(known)
+        owner = _owner(self._objects.pop(name))
         if name[0] == JOB:
             del self._jobs[Key(*name[1:])]
-            self._departed.pop(metadata(known)["uid"], None)
         self._owned[owner].discard(name)
         if not self._owned[owner]:
             del self._owned[owner]
@@ -216,6 +219,11 @@ def without_ballast(manifest: Manifest) -> Manifest:
     kept |= {"spec": _some(kept.get("spec") or {}, _KEPT_OF_POD_SPEC), "status": status}
     shared: Manifest = _shared(kept)
     return shared
+
+
+def _ended_by_itself(pod: Manifest) -> bool:
+    phase = (pod.get("status") or {}).get("phase")
+    return phase in ENDED_PHASES and "deletionTimestamp" not in metadata(pod)
 
 
 def _some(part: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """The loop for one job: observe, plan, write what must be written first, act, conclude, write, tell.
 
 Decides nothing itself: what to do is the plan's, what an answer means is the executor's. Each pass starts
-from what the API server holds, so that a pass may be repeated, or cut off, at any point.
+from what the cache knows of the API server, so that a pass may be repeated, or cut off, at any point.
 """
 
 import logging

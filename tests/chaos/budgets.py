@@ -93,6 +93,8 @@ class Story:
     is_gone: bool = False
     judged: int = 0
     """Writes that have been checked."""
+    accounted: set[str] = field(default_factory=set)
+    """Marks in them."""
 
 
 def increments(before: Write, after: Write) -> dict[str, int]:
@@ -133,6 +135,10 @@ def _wrong(story: Story, before: Write, after: Write, lives: Lives) -> Iterator[
 
 
 def _wrong_charges(story: Story, before: Write, after: Write, lives: Lives) -> Iterator[str]:
+    again = sorted((after.counted - before.counted) & story.accounted)
+    story.accounted |= after.counted
+    for mark in again:
+        yield f"pod {mark} was accounted for twice"
     new = [(mark, lives.marked(story.uid, mark)) for mark in after.counted - before.counted]
     for mark, life in new:
         if life is None:

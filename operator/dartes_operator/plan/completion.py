@@ -30,8 +30,8 @@ def note_training_done(situation: Situation, draft: Draft) -> None:
     """Note the coordinator's good end, with its last words."""
     if draft.conditions.trained:
         return
-    for pod in situation.of(Role.COORDINATOR):
-        ending = ending_of(pod)
+    for pod in (*situation.pods, *situation.departed):
+        ending = ending_of(pod) if pod.role is Role.COORDINATOR else None
         if ending is not None and ending.verdict is Verdict.DONE:
             _note(situation, draft, _last_words(pod))
             return

@@ -77,7 +77,7 @@ def ending_of(pod: Pod) -> Ending | None:
         return ending(Verdict.DONE, "Completed")
     if pod.ended and code == ExitCode.CONFIGURATION:
         return ending(Verdict.CONFIGURATION, Verdict.CONFIGURATION.value)
-    disrupted = _disruption(pod, str(terminated.get("reason") or ""), words)
+    disrupted = _disruption(pod, str(terminated.get("reason") or ""), str(terminated.get("message") or ""))
     if disrupted is not None:
         return ending(*disrupted)
     if pod.role is Role.COORDINATOR and code == ExitCode.TRANSIENT and _volume_is_full(words):
@@ -116,7 +116,6 @@ def _disruption(pod: Pod, container_reason: str, words: str) -> tuple[Verdict, s
         return Verdict.DISRUPTED, reason, told
     if container_reason == "ContainerStatusUnknown":
         return Verdict.DISRUPTED, "NodeLost", "the node lost track of the container"
-    # One that had ended when it was deleted goes at once, without a time by which it has to be gone.
     if pod.deletion_time is not None or not pod.ended:
         return Verdict.DISRUPTED, "Deleted", "the pod was deleted"
     if container_reason == _START_GIVEN_UP[0] and _START_GIVEN_UP[1] in words:

@@ -1,7 +1,7 @@
 """The plan of one job: what to do now, what its status is, when to look again. Each policy has its own file.
 
-Level-triggered: nothing is remembered between plans but what the API server holds. What a plan says is
-carried out as far as it goes; the next one sees what came of it.
+Level-triggered: a plan is made from what the API server holds, and what was last seen of pods that have
+gone. What it says is carried out as far as it goes; the next one sees what came of it.
 """
 
 from datetime import datetime
@@ -19,7 +19,7 @@ from dartes_operator.plan.phase import phase_of
 from dartes_operator.plan.pinning import note_run, pin, retire_others, tell_of_ignored_templates
 from dartes_operator.plan.progress import tell_of_progress, write_progress
 from dartes_operator.plan.readiness import count_workers, tell_of_pods
-from dartes_operator.plan.situation import Draft, Situation
+from dartes_operator.plan.situation import Draft, Situation, uids
 from dartes_operator.plan.suspend import is_suspending, resume, suspend, suspend_again, was_suspended
 from dartes_operator.plan.times import write_time
 from dartes_operator.plan.types import (
@@ -59,7 +59,7 @@ def plan(job: Manifest, observed: Observed, now: datetime, defaults: Defaults) -
         What the operator's configuration adds.
     """
     if hands_off(job):
-        return Plan(status=job.get("status") or {}, time=now)
+        return Plan(status=job.get("status") or {}, time=now, settled=uids(observed.departed))
     situation = Situation(job, observed, now, defaults)
     draft = Draft.of(situation)
     if draft.is_over():
@@ -67,6 +67,7 @@ def plan(job: Manifest, observed: Observed, now: datetime, defaults: Defaults) -
     accepted = accept(situation, draft)
     if accepted is None:
         draft.status.setdefault("phase", "Pending")
+        draft.overlooked += [pod.mark for pod in situation.departed]
         return _finished(situation, draft)
     spec = accepted.spec
     note_training_done(situation, draft)
@@ -190,7 +191,8 @@ def _finished(situation: Situation, draft: Draft) -> Plan:
     kept = [
         mark
         for mark in failures.get("counted") or ()
-        if mark in present and (not present[mark].live or present[mark].uid in deleted)
+        # One that lives though it was to go has been kept after all, unless this pass only counts.
+        if mark in present and (draft.counts or not present[mark].live or present[mark].uid in deleted)
     ]
     counted = [*kept, *draft.counts, *draft.marks]
     if counted or "counted" in failures:

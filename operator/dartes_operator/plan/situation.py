@@ -4,7 +4,7 @@ A draft begins as the status that was written last, so that a policy that has no
 """
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
@@ -109,11 +109,16 @@ class Situation:
         return Images(self.defaults.coordinator_image, self.defaults.worker_image, self.defaults.vllm_image)
 
 
+def uids(manifests: Iterable[Manifest]) -> frozenset[str]:
+    """The uids of objects."""
+    return frozenset(manifest["metadata"]["uid"] for manifest in manifests)
+
+
 @dataclass
 class Draft:
     """The plan as it grows. `marks` are live pods that this pass deletes: they are written down first.
 
-    `counts` are pods whose ends this pass counts, `overlooked` departed ones for which it has no room.
+    `counts` are pods whose ends this pass counts, `overlooked` departed ones that are left to a later pass.
 
     `blocked` says that something of another owner stands in the way, as a condition tells; `policies` is the
     hash of the policies that are in place once the actions are carried out.
@@ -182,6 +187,12 @@ class Draft:
         """Whether the job has come to its end, now or before."""
         return self.conditions.holds(Condition.COMPLETE) or self.conditions.holds(Condition.FAILED)
 
+    def _settled(self) -> frozenset[str]:
+        """All that are departed but for those that the next plan has to see: as counted, or to be counted."""
+        open_ = {*self.counts, *self.overlooked}
+        left = {pod.uid for pod in self.situation.departed if pod.mark in open_}
+        return uids(self.situation.observed.departed) - left
+
     def plan(self) -> Plan:
         """The plan that this draft has become."""
         situation = self.situation
@@ -197,11 +208,6 @@ class Draft:
             delete_job=self.delete_job,
             time=situation.now,
             starting=self.starting,
-            settled=frozenset(
-                pod.uid
-                for pod in situation.departed
-                # What this plan counts is seen as counted by the next one, which follows at once.
-                if pod.mark not in self.counts and pod.mark not in self.overlooked
-            ),
+            settled=self._settled(),
             before=situation.before,
         )

@@ -58,6 +58,10 @@ class Job:
         """The watch tells of a pod."""
         self.lives.saw_event(kind, manifest)
 
+    def forgets(self, uid: str) -> None:
+        """The next status no longer names a pod, which is gone."""
+        self._counted.remove(uid[:13])
+
     def writes(self, *counts: str, after_gap: bool = False, size: int = 1000, **status: Any) -> None:
         """The operator writes a status that accounts for these pods as well."""
         self._counted += [uid[:13] for uid in counts]

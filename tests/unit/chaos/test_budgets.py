@@ -56,6 +56,17 @@ def test_a_failure_that_is_charged_twice_is_caught() -> None:
     assert "1 failures of the coordinator were charged, and 0 are right" in words
 
 
+def test_a_pod_that_is_accounted_for_twice_is_caught() -> None:
+    job = Job()
+    ended(job, A, 137)
+    job.writes(A, failures={"worker": 1})
+    job.forgets(A)
+    job.writes(failures={"worker": 1})
+    assert check(job) == []
+    job.writes(A, failures={"worker": 2})
+    assert check(job) == [f"a/red: pod {A[:13]} was accounted for twice"]
+
+
 def test_a_disruption_that_is_charged_is_caught() -> None:
     job = Job()
     job.sees(pod(A), "ADDED")

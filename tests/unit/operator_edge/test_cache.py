@@ -3,6 +3,8 @@
 from datetime import UTC, datetime
 from typing import Any
 
+import pytest
+
 from dartes_operator.cache import Cache, Changes
 from dartes_operator.kinds import Key
 from dartes_operator.plan.types import Progress
@@ -255,15 +257,43 @@ def test_a_pod_that_a_listing_lacks_and_one_whose_name_is_taken_are_shown_as_gon
     assert departed(cache) == [("lacking", "Running"), ("before", "Running")]
 
 
+def test_a_pod_that_had_ended_before_its_deletion_was_asked_for_is_shown_as_it_was_then() -> None:
+    def leaving(manifest: dict[str, Any]) -> dict[str, Any]:
+        return {**manifest, "metadata": {**manifest["metadata"], "deletionTimestamp": "then"}}
+
+    cache = Cache()
+    cache.put(job())
+    for uid, known in (
+        ("failed", ended("Failed", version=5, own_uid="failed")),
+        ("leaving", leaving(ended("Running", version=15, own_uid="leaving"))),
+    ):
+        cache.put(known)
+        cache.remove(leaving(ended("Failed", version=20, own_uid=uid)))
+    found = cache.observe(KEY)
+    assert found is not None
+    shown = {each["metadata"]["uid"]: "deletionTimestamp" in each["metadata"] for each in found[1].departed}
+    assert shown == {"failed": False, "leaving": True}
+
+
 def test_of_what_is_gone_only_pods_of_jobs_that_are_there_are_kept() -> None:
     cache = Cache()
     cache.put(job())
     for manifest in (pod(owner="a-predecessor"), owned("ConfigMap", "sums-run")):
         cache.put(manifest)
         cache.remove(manifest)
-    assert departed(cache) == []
-    cache.put(pod(own_uid="kept"))
-    cache.remove(pod(own_uid="kept"))
-    cache.remove(job())
-    cache.put({**job(), "metadata": {**job()["metadata"], "uid": "a-successor"}})
-    assert departed(cache) == []
+    assert cache._departed == {}
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_a_job_takes_what_was_kept_of_its_pods_along(told: bool) -> None:
+    """Also where its end is not told, only that another one has its name."""
+    cache = Cache()
+    cache.put(job())
+    cache.put(pod())
+    cache.remove(pod())
+    assert list(cache._departed) == [JOB_UID]
+    if told:
+        cache.remove(job())
+    successor = {**job()["metadata"], "uid": "a-successor", "resourceVersion": "99"}
+    cache.put({**job(), "metadata": successor})
+    assert cache._departed == {}

@@ -301,7 +301,9 @@ class Cluster:
             self._may_delete(found)
         ended = action.kind.value == "Pod" and found["status"]["phase"] in ("Succeeded", "Failed")
         if action.kind.value != "Pod" or ended or action.grace_seconds == 0:
-            del self.objects[key]
+            gone = self.objects.pop(key)
+            if action.kind.value == "Pod":
+                self.departed.append(gone)
         else:
             assert "deletionTimestamp" not in found["metadata"], f"{action.name} is deleted twice"
             self.delete_pod(action.name, grace=action.grace_seconds)
@@ -394,7 +396,7 @@ class Cluster:
         pod["metadata"]["deletionTimestamp"] = write_time(self.now + timedelta(seconds=seconds))
 
     def vanish(self, name: str) -> None:
-        """The pod object is gone."""
+        """The pod object is gone, and nobody looked since this was its state."""
         self.departed.append(self.objects.pop(("Pod", name)))
 
     def leave_all(self) -> None:

@@ -1,5 +1,6 @@
 """What ended pods cost, and when they come back."""
 
+import copy
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from dartes_operator.plan.endings import Verdict, ending_of
 from dartes_operator.plan.pods import read_pod
 from dartes_operator.plan.times import parse_time
 
-from .kit import Cluster, running
+from .kit import FINAL_WORDS, Cluster, running
 
 
 def _pod(**changes: Any) -> Any:
@@ -452,3 +453,73 @@ def test_a_pod_that_vanishes_where_there_is_no_room_to_count_it_is_counted_later
     cluster.leave_all()
     cluster.settle()
     assert cluster.status["failures"]["disruptions"] == MOST_COUNTED + 1
+
+
+def test_a_pod_that_failed_and_was_then_deleted_is_what_was_last_seen_of_it() -> None:
+    cluster = running()
+    cluster.end_pod("addition-worker-0", 1)
+    cluster.delete_pod("addition-worker-0", grace=0)
+    cluster.vanish("addition-worker-0")
+    cluster.settle()
+    failures = cluster.status["failures"]
+    assert (failures["worker"], failures["disruptions"]) == (0, 1), "it may have been told to go before"
+
+
+def test_a_coordinator_that_left_with_the_end_of_the_run_and_vanished_ends_the_job() -> None:
+    cluster = running()
+    cluster.end_pod("addition-coordinator", 0, message=FINAL_WORDS)
+    cluster.vanish("addition-coordinator")
+    cluster.settle()
+    cluster.leave_all()
+    cluster.settle()
+    assert cluster.condition("Complete")["status"] == "True"
+    assert cluster.status["failures"]["coordinator"] == 0
+
+
+def test_a_pod_that_is_told_to_leave_stays_accounted_for_while_others_are_counted() -> None:
+    cluster = running(workers={"replicas": 3})
+    cluster.edit(workers={"replicas": 2})
+    cluster.step()
+    (mark,) = cluster.status["failures"]["counted"]
+    cluster.end_pod("addition-worker-0", 1)
+    cluster.step()
+    assert mark in cluster.status["failures"]["counted"]
+    cluster.vanish("addition-worker-2")
+    cluster.settle()
+    failures = cluster.status["failures"]
+    assert (failures["worker"], failures["disruptions"]) == (1, 0)
+
+
+def test_what_vanishes_while_the_spec_cannot_be_read_is_counted_afterwards() -> None:
+    cluster = running()
+    (key,) = [key for key in cluster.objects if key[0] == "ConfigMap"]
+    run = cluster.objects.pop(key)
+    cluster.edit(es={"populationSize": -1})
+    cluster.vanish("addition-worker-0")
+    cluster.settle()
+    assert cluster.status["failures"]["disruptions"] == 0
+    cluster.objects[key] = run
+    cluster.settle()
+    assert cluster.status["failures"]["disruptions"] == 1
+
+
+def test_what_vanishes_while_the_operator_keeps_its_hands_off_is_not_counted() -> None:
+    cluster = running()
+    annotations = cluster.job["metadata"].setdefault("annotations", {})
+    annotations["dartes.dev/reconcile"] = "disabled"
+    cluster.vanish("addition-worker-0")
+    cluster.step()
+    del annotations["dartes.dev/reconcile"]
+    cluster.settle()
+    assert "addition-worker-0" in cluster.pods()
+    assert cluster.status["failures"]["disruptions"] == 0
+
+
+def test_a_pod_of_no_known_role_is_forgotten_when_it_has_gone() -> None:
+    cluster = running()
+    stranger = copy.deepcopy(cluster.pod("addition-worker-0"))
+    stranger["metadata"]["labels"]["dartes.dev/role"] = "stranger"
+    stranger["metadata"]["uid"] = "a-stranger"
+    cluster.departed.append(stranger)
+    cluster.step()
+    assert cluster.departed == []
