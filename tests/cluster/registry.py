@@ -21,6 +21,7 @@ from typing import Any, Final, Self
 from urllib.parse import parse_qs, urlsplit
 
 CHUNK: Final = 2**20
+MOST_HOLD_SECONDS: Final = 60.0
 DIGEST: Final = "Docker-Content-Digest"
 _PATH: Final = re.compile(
     r"/v2/(?P<name>[a-z0-9/_.-]+)/(?P<kind>manifests|tags|blobs/uploads|blobs)/(?P<what>.*)"
@@ -67,6 +68,11 @@ class Store:
     asked_for: list[str] = field(default_factory=list)
     """Manifests that somebody with the password asked for, as REPOSITORY@DIGEST or REPOSITORY:TAG."""
     refused: int = 0
+    answers: threading.Event = field(default_factory=threading.Event)
+    """Manifests are held back while a test has cleared it."""
+
+    def __post_init__(self) -> None:
+        self.answers.set()
 
     @classmethod
     def of_archives(cls, archives: Iterable[Path]) -> Self:
@@ -152,6 +158,7 @@ class _Handler(BaseHTTPRequestHandler):
             # A node that has the content already asks with HEAD alone.
             mark = "@" if found["what"].startswith("sha256:") else ":"
             self.store.asked_for.append(f"{found['name']}{mark}{found['what']}")
+            self.store.answers.wait(MOST_HOLD_SECONDS)
             digest = f"sha256:{hashlib.sha256(manifest[1]).hexdigest()}"
             headers = {"Content-Type": manifest[0], DIGEST: digest}
             self._answer(HTTPStatus.OK, headers, Piece(len(manifest[1]), content=manifest[1]))
