@@ -19,6 +19,7 @@ from dartes_operator.api import Api, connection_info, load_access
 from dartes_operator.cache import Cache
 from dartes_operator.events import EventWriter
 from dartes_operator.executor import Executor
+from dartes_operator.freshness import Freshness
 from dartes_operator.handlers import kopf_settings, registry
 from dartes_operator.http import Pages
 from dartes_operator.kinds import Key
@@ -71,6 +72,7 @@ async def run(settings: Settings) -> None:
         settings.defaults,
         utc_now,
         random.random,
+        Freshness(api, cache, listings.list, time.monotonic).ensure,
     )
 
     def trouble() -> str | None:

@@ -55,17 +55,24 @@ class Cache:
         self._owned: defaultdict[str, set[Name]] = defaultdict(set)  # by job uid
         self._dead: OrderedDict[str, None] = OrderedDict()
         self._progress: dict[Key, tuple[str, Progress]] = {}
+        self._listed: dict[tuple[str, str | None], int] = {}  # kind, namespace or all
+        self._trusted: set[str] = set()  # uids of jobs
         self._departed: defaultdict[str, dict[str, Manifest]] = defaultdict(dict)  # by job uid, then by uid
 
     def put(self, manifest: Manifest) -> bool:
-        """Take in a state of an object; False where the one known is as new, or the object is gone."""
+        """Take in a state of an object; False where what is known is as new, or the object is gone."""
         name = _name(manifest)
         uid = metadata(manifest).get("uid")
         if uid in self._dead:
             return False
         known = self._objects.get(name)
+        new = version_of(manifest)
+        is_known = known is not None and metadata(known).get("uid") == uid
+        if not is_known and new is not None and new <= self.listed(name[0], name[1]):
+            # A listing that is newer lacked it, so a watch tells of what has gone since.
+            return False
         if known is not None:
-            new, old = version_of(manifest), version_of(known)
+            old = version_of(known)
             if new is not None and old is not None and new <= old:
                 return False
             self._owned[_owner(known)].discard(name)
@@ -97,6 +104,18 @@ class Cache:
         self._note_gone(known, manifest)
         return True
 
+    def trusts(self, job: Manifest) -> bool:
+        """Whether what is known of a job's objects is as new as the job was when this process met it."""
+        return metadata(job)["uid"] in self._trusted
+
+    def trust(self, job: Manifest) -> None:
+        """Note that what is known of a job's objects is as new as the job."""
+        self._trusted.add(metadata(job)["uid"])
+
+    def listed(self, kind: str, namespace: str) -> int:
+        """The newest version of a listing of a kind that speaks of a namespace; 0 where there was none."""
+        return max(self._listed.get((kind, scope), 0) for scope in (namespace, None))
+
     def forget_departed(self, job: Manifest, uids: Iterable[str]) -> None:
         """These pods of a job, which are gone, are accounted for, or don't matter."""
         kept = self._departed.get(metadata(job)["uid"], {})
@@ -123,6 +142,7 @@ class Cache:
                 continue
             self.remove(known)
             gone.add(key_of(known))
+        self._listed[kind, namespace] = max(limit or 0, self._listed.get((kind, namespace), 0))
         return Changes(_known(newer), _known(gone))
 
     def get(self, kind: str, namespace: str, name: str) -> Manifest | None:
@@ -185,10 +205,16 @@ class Cache:
                 yield self._objects[name]
 
     def _note_gone(self, known: Manifest, last: Manifest) -> None:
-        """A job takes its departed pods along; a pod is kept where its job is there."""
+        """A job takes its departed pods along; a pod is kept where its job is there.
+
+        Of a job that is not trusted yet it may have been counted long ago.
+        """
         uid, owner = metadata(known).get("uid", ""), _owner(known)
         if known["kind"] == JOB:
             self._departed.pop(uid, None)
+            self._trusted.discard(uid)
+        if owner not in self._trusted:
+            return
         key = key_of(known)
         job = None if key is None or known["kind"] != "Pod" else self._jobs.get(key)
         if job is not None and metadata(job)["uid"] == owner:

@@ -74,7 +74,7 @@ class Listings:
             self.last_attempt = self._clock()
             try:
                 for kind in WATCHED:
-                    await self._list(kind)
+                    await self.list(kind)
             except (ApiRefusalError, ApiUnavailableError) as error:
                 # In the words of the server alone a definition that is gone is "404 page not found".
                 log.error("listing fails, nothing is done until it works: %s: %s", kind, error)
@@ -105,7 +105,7 @@ class Listings:
         """Compare one kind; WatchSilentError where its watch stays silent about what changed."""
         told = self._told[kind]
         # Of what is gone a healthy watch may not have told, where it has started over meanwhile.
-        missed = (await self._list(kind)).newer
+        missed = (await self.list(kind)).newer
         if not missed:
             return
         # It may just be on its way.
@@ -116,7 +116,8 @@ class Listings:
                 f"changes of {', '.join('/'.join(key) for key in sorted(missed)[:5])}"
             )
 
-    async def _list(self, kind: str) -> Changes:
+    async def list(self, kind: str) -> Changes:
+        """Take in a listing of one kind, and say what it changed."""
         newer: set[Key] = set()
         gone: set[Key] = set()
         patience = iter([FIRST_RETRY_SECONDS] * MORE_TRIES)

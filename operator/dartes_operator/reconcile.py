@@ -6,7 +6,7 @@ from what the cache knows of the API server, so that a pass may be repeated, or 
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -37,6 +37,8 @@ from dartes_operator.status_writer import StaleJobError, StatusWriter
 
 log = logging.getLogger(__name__)
 
+# Makes sure that what is known of a job is as new as the job, before anything is done for it.
+Ensure = Callable[[Key, Manifest], Awaitable[None]]
 Planner = Callable[[Manifest, Observed, datetime, Defaults], Plan]
 
 # Every job is looked at this often even if nothing tells of a change.
@@ -60,6 +62,7 @@ class Reconciler:
         defaults: Defaults,
         now: Callable[[], datetime],
         chance: Callable[[], float],
+        ensure: Ensure,
         planner: Planner = plan,
     ) -> None:
         self._api = api
@@ -72,6 +75,7 @@ class Reconciler:
         self._defaults = defaults
         self._now = now
         self._chance = chance
+        self._ensure = ensure
         self._planner = planner
         self._claims_asked: dict[Key, tuple[str, Manifest | None, datetime]] = {}
 
@@ -138,6 +142,11 @@ class Reconciler:
             return None, False
         if key.namespace in self._cache.left_out:
             return None, False
+        if not self._cache.trusts(found[0]) and not _is_over(found[0]):
+            await self._ensure(key, found[0])
+            found = self._cache.observe(key)
+            if found is None:
+                raise StaleJobError(f"{key.name} is gone")
         job, observed = found
         job = self._statuses.completed(job)
         observed = await self._with_claim(key, job, observed)
@@ -190,6 +199,12 @@ class Reconciler:
             claim = await self._api.get(Kind.CLAIM, key.namespace, name)
             self._claims_asked[key] = (name, claim, now)
         return replace(observed, claim=claim)
+
+
+def _is_over(job: Manifest) -> bool:
+    """Whether a job has come to its end, which nothing takes back."""
+    conditions = (job.get("status") or {}).get("conditions") or ()
+    return any(each["type"] in ("Complete", "Failed") and each["status"] == "True" for each in conditions)
 
 
 def _names_a_claim(job: Manifest) -> bool:

@@ -48,6 +48,10 @@ class Life:
         """Whether it works or will work, so that nobody else may have its slot."""
         return not self.gone and self.ended_at is None and self.marked_at is None
 
+    def was_leaving(self, revision: int) -> bool:
+        """Whether it had ended, or was told to go, by this revision."""
+        return any(at is not None and at <= revision for at in (self.ended_at, self.marked_at))
+
     @property
     def failed_by_itself(self) -> bool:
         """It ended badly before anybody had asked it to go."""

@@ -158,13 +158,46 @@ def test_an_operator_that_is_shown_an_old_list_at_its_start_makes_nothing_twice(
     healed.inject(Fault(Kind.STALE, resources=owned))
     healed.inject(Fault(Kind.SILENT, verbs=("watch",), resources=owned))
     lives.operator.restart()
-    tried = healed.seen["create", "pods"]
-    until(lambda: healed.seen["create", "pods"] > tried, "it takes the pods to be gone", 30)
+    made, listed = healed.seen["create", "pods"], healed.seen["list", "pods"]
+    until(lambda: healed.seen["list", "pods"] >= listed + 4, "it lists again, as the lists stay old", 30)
+    assert healed.seen["create", "pods"] == made
     healed.heal()
     lives.operator.restart()
     life.wait_running(2)
     assert {uid(pod) for role in ("coordinator", "worker") for pod in life.job.pods(role)} == before
     assert set(life.end()["failures"].values()) <= {0}
+    life.leave_early()
+
+
+@pytest.mark.full
+def test_pods_that_are_gone_and_an_old_list_at_the_start_shows_are_not_counted_anew(
+    lives: Lives, healed: FaultProxy
+) -> None:
+    life = lives.begin()
+    life.wait_running(2)
+    lives.operator.restart()
+    until(lambda: healed.open_watches("pods"), "pods are listed, all of them alive", 30)
+
+    def lose_a_worker(count: int, workers: int = 2) -> None:
+        victim = life.job.live("worker")[0]
+        life.job.api.core.delete_namespaced_pod(victim["metadata"]["name"], life.job.namespace)
+        until(lambda: life.job.status["failures"]["disruptions"] >= count, f"{count} are counted", 30)
+        life.wait_running(workers)
+
+    lose_a_worker(1)
+    lose_a_worker(2)
+    before = {uid(pod) for role in ("coordinator", "worker") for pod in life.job.pods(role)}
+    healed.inject(Fault(Kind.STALE))
+    listed = healed.seen["list", "pods"]
+    lives.operator.restart()
+    until(lambda: healed.seen["list", "pods"] >= listed + 4, "it lists again, as the lists stay old", 30)
+    healed.heal()
+    life.job.patch({"workers": {"replicas": 3}})
+    life.wait_running(3)
+    after = {uid(pod) for role in ("coordinator", "worker") for pod in life.job.pods(role)}
+    assert before < after
+    lose_a_worker(3, workers=3)
+    assert life.job.status["failures"]["disruptions"] == 3
     life.leave_early()
 
 

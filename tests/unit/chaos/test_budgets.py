@@ -67,6 +67,17 @@ def test_a_pod_that_is_accounted_for_twice_is_caught() -> None:
     assert check(job) == [f"a/red: pod {A[:13]} was accounted for twice"]
 
 
+def test_a_pod_that_was_to_go_and_then_was_kept_is_accounted_for_anew_when_it_ends() -> None:
+    job = Job()
+    job.sees(pod(A), "ADDED")
+    job.writes(A)
+    job.forgets(A)
+    job.writes()
+    job.sees(pod(A, exit_code=137))
+    job.writes(A, failures={"worker": 1})
+    assert check(job) == []
+
+
 def test_a_disruption_that_is_charged_is_caught() -> None:
     job = Job()
     job.sees(pod(A), "ADDED")

@@ -236,6 +236,7 @@ def ended(phase: str, **of: Any) -> dict[str, Any]:
 def test_a_pod_that_is_gone_is_shown_as_last_told_until_it_is_forgotten() -> None:
     cache = Cache()
     cache.put(job())
+    cache.trust(job())
     cache.put(pod(version=5))
     assert departed(cache) == []
     cache.remove(ended("Failed", version=7))
@@ -250,6 +251,7 @@ def test_a_pod_that_is_gone_is_shown_as_last_told_until_it_is_forgotten() -> Non
 def test_a_pod_that_a_listing_lacks_and_one_whose_name_is_taken_are_shown_as_gone() -> None:
     cache = Cache()
     cache.put(job())
+    cache.trust(job())
     cache.put(ended("Running", version=5, own_uid="lacking"))
     cache.replace("Pod", None, (), "9")
     cache.put(ended("Running", version=10, own_uid="before"))
@@ -263,6 +265,7 @@ def test_a_pod_that_had_ended_before_its_deletion_was_asked_for_is_shown_as_it_w
 
     cache = Cache()
     cache.put(job())
+    cache.trust(job())
     for uid, known in (
         ("failed", ended("Failed", version=5, own_uid="failed")),
         ("leaving", leaving(ended("Running", version=15, own_uid="leaving"))),
@@ -275,9 +278,48 @@ def test_a_pod_that_had_ended_before_its_deletion_was_asked_for_is_shown_as_it_w
     assert shown == {"failed": False, "leaving": True}
 
 
+def test_pods_of_a_job_that_is_not_trusted_yet_are_not_kept_when_they_go() -> None:
+    cache = Cache()
+    cache.put(job())
+    cache.put(pod())
+    assert not cache.trusts(job())
+    cache.remove(pod())
+    assert departed(cache) == []
+    cache.trust(job())
+    assert cache.trusts(job())
+    cache.remove(job())
+    assert not cache.trusts(job())
+
+
+def test_the_newest_listing_that_speaks_of_a_namespace_is_known() -> None:
+    cache = Cache()
+    assert cache.listed("Pod", NAMESPACE) == 0
+    cache.replace("Pod", NAMESPACE, (), "7")
+    cache.replace("Pod", NAMESPACE, (), "5")
+    cache.replace("Pod", "another", (), "9")
+    assert cache.listed("Pod", NAMESPACE) == 7
+    cache.replace("Pod", None, (), "8")
+    assert cache.listed("Pod", NAMESPACE) == 8
+    assert cache.listed("Service", NAMESPACE) == 0
+
+
+def test_what_a_newer_listing_lacked_is_no_news_though_a_late_watch_tells_of_it() -> None:
+    cache = Cache()
+    cache.put(job())
+    cache.trust(job())
+    cache.replace("Pod", NAMESPACE, (), "20")
+    assert not cache.put(pod(version=15))
+    assert not cache.remove(pod(version=18))
+    assert departed(cache) == []
+    assert cache.put(pod(version=21, own_uid="made-since"))
+    cache.replace("Pod", NAMESPACE, (pod(version=15), pod(version=21, own_uid="made-since")), "19")
+    assert version_known(cache) == "21", "an old listing brings nobody back"
+
+
 def test_of_what_is_gone_only_pods_of_jobs_that_are_there_are_kept() -> None:
     cache = Cache()
     cache.put(job())
+    cache.trust(job())
     for manifest in (pod(owner="a-predecessor"), owned("ConfigMap", "sums-run")):
         cache.put(manifest)
         cache.remove(manifest)
@@ -289,6 +331,7 @@ def test_a_job_takes_what_was_kept_of_its_pods_along(told: bool) -> None:
     """Also where its end is not told, only that another one has its name."""
     cache = Cache()
     cache.put(job())
+    cache.trust(job())
     cache.put(pod())
     cache.remove(pod())
     assert list(cache._departed) == [JOB_UID]

@@ -52,11 +52,16 @@ class Scene:
         self.now = 0.0
         self.queue = WorkQueue(lambda: self.now, lambda: 1.0)
         self.seen: list[Observed] = []
+        self.ensured: list[Key] = []
 
     def _plan(self, manifest: Manifest, observed: Observed, now: datetime, defaults: Defaults) -> Plan:
         assert (now, defaults) == (self._wall(), DEFAULTS)
         self.seen.append(observed)
         return self.decide(manifest, observed)
+
+    async def _ensure(self, key: Key, manifest: Manifest) -> None:
+        self.ensured.append(key)
+        self.cache.trust(manifest)
 
     def _wall(self) -> datetime:
         return TIME + timedelta(seconds=self.now)
@@ -76,6 +81,7 @@ class Scene:
                 DEFAULTS,
                 self._wall,
                 lambda: 0.5,
+                self._ensure,
                 self._plan,
             )
             self.queue.add(KEY)
@@ -397,8 +403,24 @@ def test_a_pod_that_is_gone_is_shown_until_a_plan_has_settled_it_and_then_before
     scene = Scene(lambda _job, _observed: next(plans))
     gone = owned("Pod", "sums-worker-0", labels={"dartes.dev/role": "worker"})
     gone["metadata"]["uid"] = "uid-gone"
+    scene.cache.trust(job())
     scene.cache.put(gone)
     scene.cache.remove(gone)
     scene.server.refuse("PATCH", "status", 500)
     scene.passes(3)
     assert [len(observed.departed) for observed in scene.seen] == [1, 1, 0]
+
+
+def test_a_job_is_ensured_once_before_anything_is_planned_for_it() -> None:
+    scene = Scene(deciding(Plan({}, requeue_after=1)), status={"phase": "Running"})
+    scene.passes(3)
+    assert scene.ensured == [KEY]
+    assert len(scene.seen) == 3
+
+
+def test_a_job_that_is_over_needs_no_new_lists() -> None:
+    over = {"conditions": [{"type": "Failed", "status": "True"}]}
+    scene = Scene(deciding(Plan(over, requeue_after=1)), status=over)
+    scene.passes()
+    assert scene.ensured == []
+    assert len(scene.seen) == 1

@@ -8,6 +8,7 @@ from dartes_operator.api import Api
 from dartes_operator.cache import Cache
 from dartes_operator.events import EventWriter
 from dartes_operator.executor import Executor
+from dartes_operator.freshness import Freshness
 from dartes_operator.kinds import Key
 from dartes_operator.metrics import Metrics
 from dartes_operator.queue import WorkQueue
@@ -50,7 +51,11 @@ class Scene:
             DEFAULTS,
             lambda: START + timedelta(seconds=self.now),
             lambda: 0.5,
+            Freshness(api, self.cache, self._list, lambda: self.now).ensure,
         )
+
+    async def _list(self, kind: str) -> None:
+        raise AssertionError(f"a new job needs no list of {kind}")
 
     async def step(self) -> None:
         """A second passes, and then the hand passes over the job."""

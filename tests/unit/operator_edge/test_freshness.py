@@ -1,0 +1,126 @@
+"""Old lists at the operator's start: nothing is decided on them for a job that somebody has acted on."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from dartes_operator.api import Api, ApiUnavailableError
+from dartes_operator.cache import Cache
+from dartes_operator.freshness import MOST_SECONDS, Freshness
+from dartes_operator.kinds import Key
+from dartes_operator.listing import Listings
+from dartes_operator.plan.types import Manifest
+from dartes_operator.status_writer import StaleJobError
+
+from .kit import NAMESPACE, FakeServer, job, owned, with_server
+
+KEY = Key(NAMESPACE, "sums")
+PREFIX = "/apis/dartes.dev/v1alpha1"
+ListAgain = Callable[[str], Awaitable[object]]
+
+
+class Scene:
+    """A server with a job, and an operator whose lists are as old as the test says."""
+
+    def __init__(self, **status: Any) -> None:
+        self.server, self.cache, self.now = FakeServer(), Cache(), 0.0
+        self.job = self.server.put("dartesjobs", job(status=status), PREFIX)
+        self.cache.put(self.job)
+
+    def knows(self, version: int, *pods: Manifest) -> None:
+        """All kinds were listed at a version, with these pods."""
+        for kind in ("Service", "ConfigMap", "PersistentVolumeClaim"):
+            self.cache.replace(kind, NAMESPACE, (), str(version))
+        self.cache.replace("Pod", NAMESPACE, pods, str(version))
+
+    def ensures(self, list_again: ListAgain | None = None) -> None:
+        """The operator makes sure of the job."""
+
+        async def scenario(api: Api) -> None:
+            listings = Listings(api, self.cache, (NAMESPACE,), lambda _: None, lambda: self.now)
+            again = list_again or listings.list
+            await Freshness(api, self.cache, again, lambda: self.now).ensure(KEY, self.job)
+
+        with_server(self.server, scenario)
+
+    @property
+    def requests(self) -> list[str]:
+        """Names in the requests."""
+        return [call.name for call in self.server.calls]
+
+
+def pod(uid: str, version: int) -> dict[str, Any]:
+    manifest = owned("Pod", "sums-worker-0", resourceVersion=str(version))
+    manifest["metadata"]["uid"] = uid
+    return manifest
+
+
+def test_a_new_job_is_trusted_by_a_look_at_itself() -> None:
+    scene = Scene()
+    scene.ensures()
+    assert scene.requests == ["sums"]
+    assert scene.cache.trusts(scene.job)
+
+
+def test_lists_that_are_as_new_as_the_job_are_not_asked_for_again() -> None:
+    scene = Scene(phase="Running")
+    scene.knows(scene.server.version)
+    scene.ensures()
+    assert scene.requests == ["sums"]
+    assert scene.cache.trusts(scene.job)
+
+
+def test_what_is_older_than_the_job_is_listed_again_and_who_was_gone_is_not_counted_anew() -> None:
+    scene = Scene(phase="Running")
+    scene.knows(3, pod("gone", 2))
+    scene.server.version = 20
+    there = scene.server.put("pods", pod("there", 0))
+    scene.server.put("dartesjobs", {**scene.job, "metadata": dict(scene.job["metadata"])}, PREFIX)
+    scene.ensures()
+    assert scene.requests == ["sums", "pods", "services", "configmaps", "persistentvolumeclaims"]
+    found = scene.cache.observe(KEY)
+    assert found is not None
+    assert [each["metadata"]["uid"] for each in found[1].pods] == [there["metadata"]["uid"]]
+    assert found[1].departed == ()
+    assert scene.cache.trusts(scene.job)
+
+
+def test_nothing_is_done_as_long_as_the_lists_stay_old_but_for_two_minutes_at_most(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    scene = Scene(phase="Running")
+    scene.server.version = 20
+    scene.server.put("dartesjobs", scene.job, PREFIX)
+    asked: list[str] = []
+
+    async def list_again(kind: str) -> None:
+        asked.append(kind)
+
+    async def scenario(api: Api) -> None:
+        freshness = Freshness(api, scene.cache, list_again, lambda: scene.now)
+        for scene.now in (5.0, 4.0 + MOST_SECONDS):
+            with pytest.raises(ApiUnavailableError, match=r"lists of Pod, .* are older than the job"):
+                await freshness.ensure(KEY, scene.job)
+            assert not scene.cache.trusts(scene.job)
+        scene.now = 5.0 + MOST_SECONDS
+        await freshness.ensure(KEY, scene.job)
+
+    with_server(scene.server, scenario)
+    assert len(asked) == 3 * 4
+    assert scene.cache.trusts(scene.job)
+    assert "taken as they are" in caplog.text
+
+
+@pytest.mark.parametrize("successor", [True, False])
+def test_a_job_that_is_gone_is_planned_for_no_more(successor: bool) -> None:
+    scene = Scene(phase="Running")
+    scene.server.objects.clear()
+    if successor:
+        scene.server.put("dartesjobs", job(uid="a-successor"), PREFIX)
+    with pytest.raises(StaleJobError):
+        scene.ensures()
+    found = scene.cache.observe(KEY)
+    assert (found is not None) is successor
+    assert found is None or found[0]["metadata"]["uid"] == "a-successor"
+    assert not scene.cache.trusts(scene.job)
