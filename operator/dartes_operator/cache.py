@@ -13,6 +13,7 @@ from typing import Any
 from dartes_operator.kinds import (
     JOB,
     JOB_UID_LABEL,
+    WATCHED,
     Key,
     claim_name,
     goes_before,
@@ -61,6 +62,11 @@ class Cache:
 
     def put(self, manifest: Manifest) -> bool:
         """Take in a state of an object; False where what is known is as new, or the object is gone."""
+        # A listing that is newer lacked what is not known, so a watch tells of what has gone since.
+        return self._take(manifest, self.listed(*_name(manifest)[:2]) if _is_listed(manifest) else 0)
+
+    def _take(self, manifest: Manifest, floor: int) -> bool:
+        """Take in a state of an object, but not of one that is unknown and no newer than `floor`."""
         name = _name(manifest)
         uid = metadata(manifest).get("uid")
         if uid in self._dead:
@@ -68,8 +74,7 @@ class Cache:
         known = self._objects.get(name)
         new = version_of(manifest)
         is_known = known is not None and metadata(known).get("uid") == uid
-        if not is_known and new is not None and new <= self.listed(name[0], name[1]):
-            # A listing that is newer lacked it, so a watch tells of what has gone since.
+        if not is_known and new is not None and new <= floor:
             return False
         if known is not None:
             old = version_of(known)
@@ -105,15 +110,18 @@ class Cache:
         return True
 
     def trusts(self, job: Manifest) -> bool:
-        """Whether what is known of a job's objects is as new as the job was when this process met it."""
+        """Whether what is known of a job's objects may be acted on; `Freshness` says when."""
         return metadata(job)["uid"] in self._trusted
 
     def trust(self, job: Manifest) -> None:
-        """Note that what is known of a job's objects is as new as the job."""
-        self._trusted.add(metadata(job)["uid"])
+        """Note that what is known of a job's objects may be acted on; nothing where the job is gone."""
+        meta = metadata(job)
+        known = self._jobs.get(Key(meta["namespace"], meta["name"]))
+        if known is not None and metadata(known)["uid"] == meta["uid"]:
+            self._trusted.add(meta["uid"])
 
     def listed(self, kind: str, namespace: str) -> int:
-        """The newest version of a listing of a kind that speaks of a namespace; 0 where there was none."""
+        """The version of the last listing of a kind that speaks of a namespace; 0 where there was none."""
         return max(self._listed.get((kind, scope), 0) for scope in (namespace, None))
 
     def forget_departed(self, job: Manifest, uids: Iterable[str]) -> None:
@@ -131,10 +139,12 @@ class Cache:
 
         What the listing lacks is gone, unless it is newer than the listing.
         """
-        newer = {key_of(manifest) for manifest in manifests if self.put(manifest)}
+        limit = int(version) if version.isdigit() else None
+        last = self._listed.get((kind, namespace), 0)
+        floor = last if limit is not None and limit < last else 0
+        newer = {key_of(manifest) for manifest in manifests if self._take(manifest, floor)}
         gone: set[Key | None] = set()
         listed = {_name(manifest) for manifest in manifests}
-        limit = int(version) if version.isdigit() else None
         for name in [n for n in self._objects if n[0] == kind and namespace in (None, n[1])]:
             known = self._objects[name]
             age = version_of(known)
@@ -142,7 +152,8 @@ class Cache:
                 continue
             self.remove(known)
             gone.add(key_of(known))
-        self._listed[kind, namespace] = max(limit or 0, self._listed.get((kind, namespace), 0))
+        # Not the newest: versions go back where the API server's store is restored.
+        self._listed[kind, namespace] = limit or 0
         return Changes(_known(newer), _known(gone))
 
     def get(self, kind: str, namespace: str, name: str) -> Manifest | None:
@@ -227,6 +238,13 @@ class Cache:
         self._owned[owner].discard(name)
         if not self._owned[owner]:
             del self._owned[owner]
+
+
+def _is_listed(manifest: Manifest) -> bool:
+    """Whether listings, which select by a label, would show it."""
+    selector = WATCHED.get(manifest["kind"])
+    name, _, value = (selector or "").partition("=")
+    return selector is not None and (not name or labels(manifest).get(name) == value)
 
 
 def without_ballast(manifest: Manifest) -> Manifest:

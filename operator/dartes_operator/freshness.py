@@ -23,13 +23,13 @@ MOST_SECONDS = 120.0
 
 
 class Freshness:
-    """Makes the cache trust in jobs, one after the other; `list_again` lists a kind into the cache."""
+    """Makes the cache trust in jobs; `list_again` lists a kind into it, for a namespace."""
 
     def __init__(
         self,
         api: Api,
         cache: Cache,
-        list_again: Callable[[str], Awaitable[object]],
+        list_again: Callable[[str, str], Awaitable[object]],
         clock: Callable[[], float],
     ) -> None:
         self._api = api
@@ -37,18 +37,19 @@ class Freshness:
         self._list_again = list_again
         self._clock = clock
         self._began: dict[str, float] = {}
+        self._asked: dict[tuple[str, str], float] = {}
         self._lock = asyncio.Lock()
 
     async def ensure(self, key: Key, job: Manifest) -> None:
-        """Trust in a job once all that is known of it is as new as it is.
+        """Trust in a job once what is watched of it was listed when it was as it is now, or later.
 
         StaleJobError where it is another one by now, ApiUnavailableError as long as the lists stay old. After
-        two minutes they are taken as they are.
+        two minutes of nothing but old lists they are taken as they are.
         """
+        began = self._began.pop(metadata(job)["uid"], None)
         live = await self._api.get(JOB, key.namespace, key.name)
         uid = metadata(job)["uid"]
         if live is None or metadata(live)["uid"] != uid:
-            self._began.pop(uid, None)
             self._cache.remove(job)
         if live is not None:
             self._cache.put(live)
@@ -57,12 +58,12 @@ class Freshness:
         # A job without a status has no objects yet that somebody could miss.
         old = await self._list_what_is_older(key, live) if live.get("status") else []
         if old:
-            since = self._began.setdefault(uid, self._clock())
+            since = self._clock() if began is None else began
             words = f"lists of {', '.join(old)} are older than the job"
             if self._clock() - since < MOST_SECONDS:
+                self._began[uid] = since
                 raise ApiUnavailableError(f"{words}; nothing is done until they are not", RETRY_SECONDS)
             log.warning("%s after %.0f s, and are taken as they are", words, MOST_SECONDS)
-        self._began.pop(uid, None)
         self._cache.trust(job)
 
     async def _list_what_is_older(self, key: Key, live: Manifest) -> list[str]:
@@ -70,9 +71,12 @@ class Freshness:
         if version is None:
             return []
         kinds = [kind for kind in WATCHED if kind != JOB]
-        # Many jobs are looked at side by side, and one new list serves them all.
+        # Many jobs are looked at side by side, and one new list serves all of a namespace.
         async with self._lock:
             for kind in kinds:
-                if self._cache.listed(kind, key.namespace) < version:
-                    await self._list_again(kind)
+                asked = self._asked.get((kind, key.namespace))
+                lately = asked is not None and self._clock() - asked < RETRY_SECONDS
+                if self._cache.listed(kind, key.namespace) < version and not lately:
+                    await self._list_again(kind, key.namespace)
+                    self._asked[kind, key.namespace] = self._clock()
         return [kind for kind in kinds if self._cache.listed(kind, key.namespace) < version]

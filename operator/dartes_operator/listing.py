@@ -116,20 +116,21 @@ class Listings:
                 f"changes of {', '.join('/'.join(key) for key in sorted(missed)[:5])}"
             )
 
-    async def list(self, kind: str) -> Changes:
-        """Take in a listing of one kind, and say what it changed."""
+    async def list(self, kind: str, namespace: str | None = None) -> Changes:
+        """Take in a listing of one kind, of all namespaces or what speaks of one; says what it changed."""
+        only = set(self._namespaces) if namespace is None else {namespace, None}
         newer: set[Key] = set()
         gone: set[Key] = set()
         patience = iter([FIRST_RETRY_SECONDS] * MORE_TRIES)
-        for namespace in self._namespaces:
-            if kind != JOB and namespace in self._cache.left_out:
+        for scope in self._namespaces:
+            if scope not in only or (kind != JOB and scope in self._cache.left_out):
                 continue
-            listing = await self._listing_of(kind, namespace, patience)
+            listing = await self._listing_of(kind, scope, patience)
             if listing is None:
                 continue
-            if kind == JOB and namespace in self._cache.left_out:
-                self._take_back(namespace)
-            changes = self._cache.replace(kind, namespace, listing.items, listing.version)
+            if kind == JOB and scope in self._cache.left_out:
+                self._take_back(scope)
+            changes = self._cache.replace(kind, scope, listing.items, listing.version)
             newer |= changes.newer
             gone |= changes.gone
         self._listed[kind] = self._clock()

@@ -16,7 +16,7 @@ from dartes_operator.cache import Cache
 from dartes_operator.certificates import read_certificates
 from dartes_operator.events import EventWriter
 from dartes_operator.executor import Executor, NamespaceGoingError
-from dartes_operator.kinds import JOB, Key, claim_name, is_object_name, metadata
+from dartes_operator.kinds import JOB, Key, claim_name, is_finished, is_object_name, metadata
 from dartes_operator.logs import speak_of
 from dartes_operator.metrics import Metrics
 from dartes_operator.plan.conclude import conclude
@@ -142,11 +142,11 @@ class Reconciler:
             return None, False
         if key.namespace in self._cache.left_out:
             return None, False
-        if not self._cache.trusts(found[0]) and not _is_over(found[0]):
+        if not self._cache.trusts(found[0]) and not is_finished(found[0]):
             await self._ensure(key, found[0])
             found = self._cache.observe(key)
-            if found is None:
-                raise StaleJobError(f"{key.name} is gone")
+            if found is None or not self._cache.trusts(found[0]):
+                raise StaleJobError(f"{key.name} is another job by now, or none")
         job, observed = found
         job = self._statuses.completed(job)
         observed = await self._with_claim(key, job, observed)
@@ -161,6 +161,7 @@ class Reconciler:
         uid = metadata(job)["uid"]
         if made.status_first:
             job = await self._statuses.write(job, made.status)
+            self._cache.forget_departed(job, made.counted)
         outcome = await self._executor.execute(key, uid, made.actions)
         concluded = conclude(replace(made, actions=outcome.tried), outcome.refused)
         job = await self._statuses.write(job, concluded.status)
@@ -199,12 +200,6 @@ class Reconciler:
             claim = await self._api.get(Kind.CLAIM, key.namespace, name)
             self._claims_asked[key] = (name, claim, now)
         return replace(observed, claim=claim)
-
-
-def _is_over(job: Manifest) -> bool:
-    """Whether a job has come to its end, which nothing takes back."""
-    conditions = (job.get("status") or {}).get("conditions") or ()
-    return any(each["type"] in ("Complete", "Failed") and each["status"] == "True" for each in conditions)
 
 
 def _names_a_claim(job: Manifest) -> bool:

@@ -93,8 +93,8 @@ class Story:
     is_gone: bool = False
     judged: int = 0
     """Writes that have been checked."""
-    accounted: dict[str, int] = field(default_factory=dict)
-    """Marks in them, each with the revision of the last one that has it."""
+    dropped: dict[str, int] = field(default_factory=dict)
+    """Marks that were in one and then no more, each with the revision of the first one without it."""
 
 
 def increments(before: Write, after: Write) -> dict[str, int]:
@@ -137,11 +137,11 @@ def _wrong(story: Story, before: Write, after: Write, lives: Lives) -> Iterator[
 def _wrong_charges(story: Story, before: Write, after: Write, lives: Lives) -> Iterator[str]:
     new = [(mark, lives.marked(story.uid, mark)) for mark in sorted(after.counted - before.counted)]
     for mark, life in new:
-        last = story.accounted.get(mark)
+        dropped = story.dropped.get(mark)
         # One that was to go and then was kept is accounted for anew when it ends.
-        if last is not None and (life is None or life.was_leaving(last)):
+        if dropped is not None and (life is None or life.was_leaving(dropped)):
             yield f"pod {mark} was accounted for twice"
-    story.accounted |= dict.fromkeys(after.counted, after.revision)
+    story.dropped |= dict.fromkeys(before.counted - after.counted, after.revision)
     for mark, life in new:
         if life is None:
             yield f"pod {mark} was accounted for, and nobody has seen it"

@@ -34,6 +34,7 @@ class Life:
     marked_at: int | None = None
     """The revision in which its deletion was first asked for, or a disruption written on it."""
     gone: bool = False
+    gone_at: int | None = None
     uncertain: bool = False
     """Part of its life was not seen: the watch was broken off meanwhile."""
     exit_code: int | None = None
@@ -49,8 +50,8 @@ class Life:
         return not self.gone and self.ended_at is None and self.marked_at is None
 
     def was_leaving(self, revision: int) -> bool:
-        """Whether it had ended, or was told to go, by this revision."""
-        return any(at is not None and at <= revision for at in (self.ended_at, self.marked_at))
+        """Whether it had ended, was told to go, or was gone by this revision."""
+        return any(at is not None and at <= revision for at in (self.ended_at, self.marked_at, self.gone_at))
 
     @property
     def failed_by_itself(self) -> bool:
@@ -105,6 +106,7 @@ class Lives:
         life = self._take_in(pod, fresh_look=False)
         if kind == "DELETED":
             life.gone = True
+            life.gone_at = life.revision
 
     def saw_list(self, namespace: str, pods: Iterable[Object]) -> None:
         """Take in a list, after which a watch begins: what happened before it was not seen."""
@@ -112,6 +114,7 @@ class Lives:
         for life in self.by_uid.values():
             if life.namespace == namespace and not life.gone and life.uid not in listed:
                 life.gone = life.uncertain = True
+                life.gone_at = life.revision
         for pod in listed.values():
             self._take_in(pod, fresh_look=True)
 

@@ -4,7 +4,7 @@ A draft begins as the status that was written last, so that a policy that has no
 """
 
 import copy
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
@@ -187,11 +187,9 @@ class Draft:
         """Whether the job has come to its end, now or before."""
         return self.conditions.holds(Condition.COMPLETE) or self.conditions.holds(Condition.FAILED)
 
-    def _settled(self) -> frozenset[str]:
-        """All that are departed but for those that the next plan has to see: as counted, or to be counted."""
-        open_ = {*self.counts, *self.overlooked}
-        left = {pod.uid for pod in self.situation.departed if pod.mark in open_}
-        return uids(self.situation.observed.departed) - left
+    def _departed(self, marks: Container[str]) -> frozenset[str]:
+        """The uids of departed pods with these marks."""
+        return frozenset(pod.uid for pod in self.situation.departed if pod.mark in marks)
 
     def plan(self) -> Plan:
         """The plan that this draft has become."""
@@ -208,6 +206,7 @@ class Draft:
             delete_job=self.delete_job,
             time=situation.now,
             starting=self.starting,
-            settled=self._settled(),
+            settled=uids(situation.observed.departed) - self._departed({*self.counts, *self.overlooked}),
+            counted=self._departed(self.counts),
             before=situation.before,
         )

@@ -186,6 +186,8 @@ class Plan:
     starting: bool = False
     # Uids of departed pods that are accounted for, as written, or do not matter: forget them at once.
     settled: frozenset[str] = frozenset()
+    # Uids of departed pods that the status of this plan accounts for: forget them once it is written.
+    counted: frozenset[str] = frozenset()
     # The status as written when the plan was made, so that a condition is dated by what was seen of it.
     before: Manifest | None = None
 

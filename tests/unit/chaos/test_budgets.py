@@ -67,6 +67,22 @@ def test_a_pod_that_is_accounted_for_twice_is_caught() -> None:
     assert check(job) == [f"a/red: pod {A[:13]} was accounted for twice"]
 
 
+@pytest.mark.parametrize("let_go_first", [True, False])
+def test_a_second_count_of_a_pod_that_was_gone_at_once_is_caught(let_go_first: bool) -> None:
+    job = Job()
+    job.sees(pod(A), "ADDED")
+    if let_go_first:
+        job.writes(A)
+    job.sees(pod(A), "DELETED")
+    if not let_go_first:
+        job.writes(A, failures={"disruptions": 1})
+    job.forgets(A)
+    before = 0 if let_go_first else 1
+    job.writes(failures={"disruptions": before})
+    job.writes(A, failures={"disruptions": before + 1})
+    assert check(job) == [f"a/red: pod {A[:13]} was accounted for twice"]
+
+
 def test_a_pod_that_was_to_go_and_then_was_kept_is_accounted_for_anew_when_it_ends() -> None:
     job = Job()
     job.sees(pod(A), "ADDED")

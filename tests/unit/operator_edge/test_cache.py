@@ -12,6 +12,7 @@ from dartes_operator.plan.types import Progress
 from .kit import JOB_UID, NAMESPACE, job, owned
 
 KEY = Key(NAMESPACE, "sums")
+MANAGED_BY = "app.kubernetes.io/managed-by"
 
 
 def pod(
@@ -19,6 +20,7 @@ def pod(
 ) -> dict[str, Any]:
     manifest = owned("Pod", name, uid=owner, resourceVersion=str(version))
     manifest["metadata"]["uid"] = own_uid
+    manifest["metadata"]["labels"][MANAGED_BY] = "dartes-operator"
     return manifest
 
 
@@ -291,11 +293,11 @@ def test_pods_of_a_job_that_is_not_trusted_yet_are_not_kept_when_they_go() -> No
     assert not cache.trusts(job())
 
 
-def test_the_newest_listing_that_speaks_of_a_namespace_is_known() -> None:
+def test_the_last_listing_that_speaks_of_a_namespace_is_known() -> None:
     cache = Cache()
     assert cache.listed("Pod", NAMESPACE) == 0
-    cache.replace("Pod", NAMESPACE, (), "7")
     cache.replace("Pod", NAMESPACE, (), "5")
+    cache.replace("Pod", NAMESPACE, (), "7")
     cache.replace("Pod", "another", (), "9")
     assert cache.listed("Pod", NAMESPACE) == 7
     cache.replace("Pod", None, (), "8")
@@ -311,9 +313,27 @@ def test_what_a_newer_listing_lacked_is_no_news_though_a_late_watch_tells_of_it(
     assert not cache.put(pod(version=15))
     assert not cache.remove(pod(version=18))
     assert departed(cache) == []
+    cache.replace("Pod", NAMESPACE, (pod(version=15),), "16")
+    assert version_known(cache) is None, "an old listing brings nobody back"
     assert cache.put(pod(version=21, own_uid="made-since"))
-    cache.replace("Pod", NAMESPACE, (pod(version=15), pod(version=21, own_uid="made-since")), "19")
-    assert version_known(cache) == "21", "an old listing brings nobody back"
+
+
+def test_what_no_listing_shows_is_taken_in_however_old_it_is() -> None:
+    cache = Cache()
+    cache.replace("Service", NAMESPACE, (), "20")
+    assert cache.put(owned("Service", "sums-coordinator", resourceVersion="15"))
+    stranger = owned("Service", "another", resourceVersion="15")
+    stranger["metadata"]["labels"][MANAGED_BY] = "dartes-operator"
+    assert not cache.put(stranger)
+
+
+def test_versions_that_have_gone_back_are_known_after_two_listings() -> None:
+    """As where the API server's store was restored."""
+    cache = Cache()
+    cache.replace("Pod", NAMESPACE, (), "9000")
+    for _ in range(2):
+        cache.replace("Pod", NAMESPACE, (pod(version=80),), "100")
+    assert version_known(cache) == "80"
 
 
 def test_of_what_is_gone_only_pods_of_jobs_that_are_there_are_kept() -> None:

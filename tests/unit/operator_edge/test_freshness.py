@@ -17,7 +17,7 @@ from .kit import NAMESPACE, FakeServer, job, owned, with_server
 
 KEY = Key(NAMESPACE, "sums")
 PREFIX = "/apis/dartes.dev/v1alpha1"
-ListAgain = Callable[[str], Awaitable[object]]
+ListAgain = Callable[[str, str], Awaitable[object]]
 
 
 class Scene:
@@ -94,12 +94,12 @@ def test_nothing_is_done_as_long_as_the_lists_stay_old_but_for_two_minutes_at_mo
     scene.server.put("dartesjobs", scene.job, PREFIX)
     asked: list[str] = []
 
-    async def list_again(kind: str) -> None:
-        asked.append(kind)
+    async def list_again(kind: str, namespace: str) -> None:
+        asked.append(f"{kind} of {namespace}")
 
     async def scenario(api: Api) -> None:
         freshness = Freshness(api, scene.cache, list_again, lambda: scene.now)
-        for scene.now in (5.0, 4.0 + MOST_SECONDS):
+        for scene.now in (5.0, 2.0 + MOST_SECONDS):
             with pytest.raises(ApiUnavailableError, match=r"lists of Pod, .* are older than the job"):
                 await freshness.ensure(KEY, scene.job)
             assert not scene.cache.trusts(scene.job)
@@ -107,9 +107,45 @@ def test_nothing_is_done_as_long_as_the_lists_stay_old_but_for_two_minutes_at_mo
         await freshness.ensure(KEY, scene.job)
 
     with_server(scene.server, scenario)
+    assert asked[:2] == [f"Pod of {NAMESPACE}", f"Service of {NAMESPACE}"]
     assert len(asked) == 3 * 4
     assert scene.cache.trusts(scene.job)
     assert "taken as they are" in caplog.text
+
+
+def test_two_minutes_of_old_lists_begin_anew_after_a_look_that_failed() -> None:
+    scene = Scene(phase="Running")
+    scene.server.refuse("GET", "sums", 500, times=1)
+
+    async def list_again(kind: str, namespace: str) -> None:
+        pass
+
+    async def scenario(api: Api) -> None:
+        freshness = Freshness(api, scene.cache, list_again, lambda: scene.now)
+        scene.server.version = 20
+        for scene.now in (0.0, MOST_SECONDS - 1, MOST_SECONDS + 1):
+            with pytest.raises(ApiUnavailableError):
+                await freshness.ensure(KEY, scene.job)
+
+    with_server(scene.server, scenario)
+    assert not scene.cache.trusts(scene.job)
+
+
+def test_jobs_side_by_side_share_a_list_though_it_is_old() -> None:
+    scene = Scene(phase="Running")
+    asked: list[str] = []
+
+    async def list_again(kind: str, namespace: str) -> None:
+        asked.append(kind)
+
+    async def scenario(api: Api) -> None:
+        freshness = Freshness(api, scene.cache, list_again, lambda: scene.now)
+        for scene.now in (0.0, 1.0, 2.0):
+            with pytest.raises(ApiUnavailableError):
+                await freshness.ensure(KEY, scene.job)
+
+    with_server(scene.server, scenario)
+    assert asked.count("Pod") == 2
 
 
 @pytest.mark.parametrize("successor", [True, False])

@@ -53,6 +53,7 @@ class Scene:
         self.queue = WorkQueue(lambda: self.now, lambda: 1.0)
         self.seen: list[Observed] = []
         self.ensured: list[Key] = []
+        self.trusting = True
 
     def _plan(self, manifest: Manifest, observed: Observed, now: datetime, defaults: Defaults) -> Plan:
         assert (now, defaults) == (self._wall(), DEFAULTS)
@@ -61,7 +62,8 @@ class Scene:
 
     async def _ensure(self, key: Key, manifest: Manifest) -> None:
         self.ensured.append(key)
-        self.cache.trust(manifest)
+        if self.trusting:
+            self.cache.trust(manifest)
 
     def _wall(self) -> datetime:
         return TIME + timedelta(seconds=self.now)
@@ -424,3 +426,12 @@ def test_a_job_that_is_over_needs_no_new_lists() -> None:
     scene.passes()
     assert scene.ensured == []
     assert len(scene.seen) == 1
+
+
+def test_nothing_is_planned_for_a_job_that_cannot_be_trusted() -> None:
+    scene = Scene(deciding(Plan({}, requeue_after=1)), status={"phase": "Running"})
+    scene.trusting = False
+    scene.passes(2)
+    assert scene.ensured == [KEY, KEY]
+    assert scene.seen == []
+    assert scene.results() == {"stale": 2.0}

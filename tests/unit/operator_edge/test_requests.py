@@ -54,8 +54,8 @@ class Scene:
             Freshness(api, self.cache, self._list, lambda: self.now).ensure,
         )
 
-    async def _list(self, kind: str) -> None:
-        raise AssertionError(f"a new job needs no list of {kind}")
+    async def _list(self, kind: str, namespace: str) -> None:
+        raise AssertionError(f"a new job needs no list of {kind} in {namespace}")
 
     async def step(self) -> None:
         """A second passes, and then the hand passes over the job."""

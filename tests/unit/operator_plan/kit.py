@@ -180,6 +180,7 @@ class Cluster:
         self.departed = [pod for pod in self.departed if pod["metadata"]["uid"] not in found.settled]
         if found.status_first:
             self._write(found.status)
+            self.departed = [pod for pod in self.departed if pod["metadata"]["uid"] not in found.counted]
         self.refused = self._execute(found.actions)
         found = conclude(found, self.refused)
         self._write(found.status)
