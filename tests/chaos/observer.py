@@ -8,6 +8,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator
+from glob import glob
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -185,7 +186,9 @@ class LogReader:
 
     def _read(self) -> None:
         while not self._stop.wait(LOOK_SECONDS):
-            for path in self._nodes.glob("*/logs/*/*/*.log"):
+            # Not Path.glob, which fails where a folder goes while it is looked through.
+            for name in glob(str(self._nodes / "*/logs/*/*/*.log")):  # noqa: PTH207
+                path = Path(name)
                 if path not in self._open and path.parts[-3].startswith(self._prefixes):
                     try:
                         self._open[path] = path.open(encoding="utf-8", errors="replace")

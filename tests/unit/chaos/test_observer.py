@@ -1,6 +1,7 @@
 """What is seen of pods, jobs and logs: nothing is lost over broken watches and pods that are gone."""
 
 import json
+import os
 import shutil
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -175,6 +176,32 @@ def test_logs_of_other_namespaces_are_none_of_ours(tmp_path: Path) -> None:
     finally:
         reader.stop()
     assert [line.message for line in reader.take()] == ["of ns"]
+
+
+def test_a_folder_that_goes_while_it_is_looked_through_ends_no_reading(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("going", "staying"):
+        folder = tmp_path / "nodes" / "node1" / "logs" / f"ns_{name}_uid" / "worker"
+        folder.mkdir(parents=True)
+        (folder / "0.log").write_text(f"2026-01-01T12:00:00Z stderr F of {name}\n", encoding="utf-8")
+    scan, failed = os.scandir, []
+
+    def going(path: Any = ".") -> Any:
+        if "_going_" in str(path):
+            failed.append(path)
+            raise FileNotFoundError(path)
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", going)
+    reader = LogReader(tmp_path / "nodes", ["ns"], tmp_path / "copies")
+    reader.start()
+    try:
+        until(lambda: reader.count, "the line of the one that stays", 10)
+        assert failed
+        assert reader.blind() == []
+    finally:
+        reader.stop()
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
