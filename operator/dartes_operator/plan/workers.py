@@ -49,6 +49,9 @@ def plan_workers(
     if names:
         shown = names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
         draft.event("WorkersCreated", f"made {len(names)} worker{'s' * (len(names) > 1)}: {shown}")
+    if names and spec.queue_name:
+        # A pod is held back from the moment it is made, so no watch tells of it.
+        draft.look_again_in(1)
     if later:
         draft.look_again_in(0)
     _tell_of_scaling(situation, draft, spec, wanted, made=len(names))

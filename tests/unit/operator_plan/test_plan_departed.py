@@ -178,3 +178,13 @@ def test_a_pod_of_no_known_role_is_forgotten_when_it_has_gone() -> None:
     cluster.departed.append(stranger)
     cluster.step()
     assert cluster.departed == []
+
+
+def test_workers_that_a_queue_holds_back_are_looked_at_again_after_they_were_made() -> None:
+    cluster = running(queueName="team")
+    for name in list(cluster.pods("worker")):
+        cluster.vanish(name)
+    cluster.step()
+    making = cluster.step()
+    assert len(cluster.pods("worker")) == 2
+    assert making.requeue_after == 1
