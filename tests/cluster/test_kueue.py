@@ -145,18 +145,19 @@ def is_told_to_end(pod: Object) -> bool:
     return ("TerminationTarget", "True") in {(each["type"], each["status"]) for each in conditions}
 
 
+@pytest.mark.parametrize("slowly", [True, False], ids=["slow-to-end", "gone-at-once"])
 def test_preempted_workers_are_disruptions_and_come_back_when_there_is_room_again(
-    jobs: Jobs, kwok: Kwok
+    jobs: Jobs, kwok: Kwok, slowly: bool
 ) -> None:
     low = jobs("low", priorityClassName=jobs.queue.priority("low"))
     wait_running(low)
     victims = low.live("worker")
     before = {uid(pod) for pod in victims}
-    with kwok.slow_to_end(victims):
+    with kwok.slow_to_end(victims if slowly else []):
         high = jobs("high", priorityClassName=jobs.queue.priority("high"))
         see(low, lambda: low.status["failures"]["disruptions"] == WORKERS, f"{WORKERS} disruptions")
         ending = [pod for pod in low.pods("worker") if uid(pod) in before]
-        assert [is_told_to_end(pod) for pod in ending] == [True] * WORKERS
+        assert not slowly or [is_told_to_end(pod) for pod in ending] == [True] * WORKERS
     wait_running(high)
     wait_queued(low)
     assert not before & {uid(pod) for pod in low.live("worker")}
