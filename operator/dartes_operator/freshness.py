@@ -37,7 +37,7 @@ class Freshness:
         self._list_again = list_again
         self._clock = clock
         self._began: dict[str, float] = {}
-        self._asked: dict[tuple[str, str], float] = {}
+        self._in_vain: dict[tuple[str, str], float] = {}
         self._lock = asyncio.Lock()
 
     async def ensure(self, key: Key, job: Manifest) -> None:
@@ -71,12 +71,14 @@ class Freshness:
         if version is None:
             return []
         kinds = [kind for kind in WATCHED if kind != JOB]
-        # Many jobs are looked at side by side, and one new list serves all of a namespace.
+        # Many jobs are looked at side by side, and one new list serves all of a namespace, also if it is old.
         async with self._lock:
             for kind in kinds:
-                asked = self._asked.get((kind, key.namespace))
-                lately = asked is not None and self._clock() - asked < RETRY_SECONDS
-                if self._cache.listed(kind, key.namespace) < version and not lately:
-                    await self._list_again(kind, key.namespace)
-                    self._asked[kind, key.namespace] = self._clock()
+                place = (kind, key.namespace)
+                in_vain = self._in_vain.get(place)
+                lately = in_vain is not None and self._clock() - in_vain < RETRY_SECONDS
+                if self._cache.listed(*place) < version and not lately:
+                    await self._list_again(*place)
+                    if self._cache.listed(*place) < version:
+                        self._in_vain[place] = self._clock()
         return [kind for kind in kinds if self._cache.listed(kind, key.namespace) < version]

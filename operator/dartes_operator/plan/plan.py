@@ -200,7 +200,7 @@ def _finished(situation: Situation, draft: Draft) -> Plan:
     counted = [*kept, *draft.counts, *draft.marks]
     # An operator that is cut off may work beside its successor for a while: neither must count anew.
     gone = [mark for mark in failures.get("counted") or () if mark not in present]
-    if _was_lately(failures_of=draft, now=situation.now):
+    if _marks_of_the_gone_are_kept(draft, situation.now):
         counted = [*gone[: max(0, MOST_COUNTED - len(counted))], *counted]
     if counted or "counted" in failures:
         draft.part("failures")["counted"] = counted
@@ -223,9 +223,9 @@ def _must_read(draft: Draft) -> bool:
     return any(isinstance(action, ReadCertificates) for action in draft.actions)
 
 
-def _was_lately(failures_of: Draft, now: datetime) -> bool:
-    """Whether an end was counted so lately that the marks of pods that are gone are still kept."""
-    last = parse_time((failures_of.status.get("lastFailure") or {}).get("time"))
+def _marks_of_the_gone_are_kept(draft: Draft, now: datetime) -> bool:
+    """Whether an end was counted less than a minute ago."""
+    last = parse_time((draft.status.get("lastFailure") or {}).get("time"))
     return last is not None and now < after(last, KEPT_SECONDS)
 
 

@@ -148,6 +148,24 @@ def test_jobs_side_by_side_share_a_list_though_it_is_old() -> None:
     assert asked.count("Pod") == 2
 
 
+def test_a_job_that_changed_after_its_neighbour_was_met_gets_lists_of_its_own_at_once() -> None:
+    scene = Scene(phase="Running")
+    other = Key(NAMESPACE, "others")
+
+    async def scenario(api: Api) -> None:
+        listings = Listings(api, scene.cache, (NAMESPACE,), lambda _: None, lambda: scene.now)
+        freshness = Freshness(api, scene.cache, listings.list, lambda: scene.now)
+        await freshness.ensure(KEY, scene.job)
+        changed = scene.server.put(
+            "dartesjobs", job(name=other.name, uid="b", status={"phase": "Running"}), PREFIX
+        )
+        await freshness.ensure(other, changed)
+        assert scene.cache.trusts(changed)
+
+    with_server(scene.server, scenario)
+    assert scene.requests.count("pods") == 2
+
+
 @pytest.mark.parametrize("successor", [True, False])
 def test_a_job_that_is_gone_is_planned_for_no_more(successor: bool) -> None:
     scene = Scene(phase="Running")
