@@ -56,6 +56,8 @@ async def _live(settings: Settings) -> None:
         signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
         os.environ[SHORT_LIVES] = str(short)
         os.execv(sys.executable, [sys.executable, "-m", "dartes_operator"])
+    # kopf takes seconds to end, in which nothing is done and a successor waits.
+    os._exit(ExitCode.DONE)
 
 
 def _end_when_told() -> None:

@@ -49,7 +49,7 @@ def utc_now() -> datetime:
 async def run(settings: Settings) -> None:
     """Run until SIGTERM; raises what ended a part that must not end, WatchEndedError for the watches.
 
-    After a WatchEndedError kopf's tasks may still be there, and some end with the process alone.
+    Some of kopf's tasks may still be there afterwards, and end with the process alone.
     """
     access = await load_access()
     metrics, cache = Metrics(), Cache()
@@ -124,6 +124,7 @@ async def run(settings: Settings) -> None:
                 stop_flag=stopping,
             ),
             stopping,
+            queue,
         )
     finally:
         await pages.stop()
@@ -148,20 +149,31 @@ async def _run_all(
     parts: list[Coroutine[Any, Any, None]],
     watcher: Coroutine[Any, Any, None],
     stopping: asyncio.Event,
+    queue: WorkQueue,
 ) -> None:
-    """Run the parts beside the watcher, and end with it."""
-    tasks = [asyncio.create_task(part) for part in parts]
+    """Run the parts beside the watcher until one of them ends, or it is time to stop.
+
+    No pass begins from then on: the watches end first, and a successor may be at work already.
+    """
+    tasks = [asyncio.create_task(part) for part in [*parts, _until(stopping)]]
     # Only now: when the watcher ends, it waits for all tasks that were started after it.
     await asyncio.sleep(0)
     watching = asyncio.create_task(watcher)
     await _take_signals(stopping, watching)
-    done, _ = await asyncio.wait([*tasks, watching], return_when=asyncio.FIRST_COMPLETED)
-    for task in [*tasks, watching]:
+    tasks.append(watching)
+    done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    if stopping.is_set():
+        await queue.close(END_SECONDS)
+    for task in tasks:
         task.cancel()
-    await asyncio.wait([*tasks, watching], timeout=END_SECONDS)
+    await asyncio.wait(tasks, timeout=END_SECONDS)
     for task in done:
         if not task.cancelled():
             task.result()
+
+
+async def _until(stopping: asyncio.Event) -> None:
+    await stopping.wait()
 
 
 async def _take_signals(stopping: asyncio.Event, watching: asyncio.Task[None]) -> None:

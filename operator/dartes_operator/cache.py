@@ -4,12 +4,12 @@ Knows which of two states of an object is the newer; decides nothing about jobs.
 is read again, since there may be thousands.
 """
 
-import sys
 from collections import OrderedDict, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from dartes_operator.ballast import without_ballast
 from dartes_operator.kinds import (
     JOB,
     JOB_UID_LABEL,
@@ -26,10 +26,6 @@ from dartes_operator.plan.pods import ENDED_PHASES
 from dartes_operator.plan.types import Manifest, Observed, Progress
 
 _REMEMBERED_DEAD = 10_000
-# What is read again of a pod. All else, the containers of its spec above all, is most of it.
-_KEPT_OF_POD_SPEC = ("nodeName", "schedulingGates", "volumes")
-_KEPT_OF_POD_STATUS = ("phase", "reason", "message", "podIP", "startTime", "conditions", "containerStatuses")
-_KEPT_OF_CONTAINER = ("name", "state")
 
 Name = tuple[str, str, str]  # kind, namespace, name
 
@@ -58,6 +54,7 @@ class Cache:
         self._progress: dict[Key, tuple[str, Progress]] = {}
         self._listed: dict[tuple[str, str | None], int] = {}  # kind, namespace or all
         self._trusted: set[str] = set()  # uids of jobs
+        self._doubted: set[str] = set()  # uids of jobs whose status somebody else has written
         self._departed: defaultdict[str, dict[str, Manifest]] = defaultdict(dict)  # by job uid, then by uid
 
     def put(self, manifest: Manifest) -> bool:
@@ -83,12 +80,22 @@ class Cache:
             self._owned[_owner(known)].discard(name)
             if metadata(known).get("uid") != uid:
                 self._note_gone(known, known)
+            elif name[0] == JOB and _status(known) != _status(manifest):
+                self._doubted.add(metadata(known)["uid"])
         kept = without_ballast(manifest)
         self._objects[name] = kept
         self._owned[_owner(kept)].add(name)
         if name[0] == JOB:
             self._jobs[Key(*name[1:])] = kept
         return True
+
+    def put_written(self, job: Manifest) -> None:
+        """Take in a job whose status this operator has written; a watch may have told of it already."""
+        self.put(job)
+        meta = metadata(job)
+        known = self._jobs.get(Key(meta["namespace"], meta["name"]))
+        if known is not None and _status(known) == _status(job):
+            self._doubted.discard(meta["uid"])
 
     def remove(self, manifest: Manifest) -> bool:
         """Forget an object that is gone; a successor of its name stays.
@@ -110,8 +117,12 @@ class Cache:
         return True
 
     def trusts(self, job: Manifest) -> bool:
-        """Whether what is known of a job's objects may be acted on; `Freshness` says when."""
-        return metadata(job)["uid"] in self._trusted
+        """Whether what is known of a job's objects may be acted on; `Freshness` says when.
+
+        Not after somebody else has written its status, who may have seen more of them.
+        """
+        uid = metadata(job)["uid"]
+        return uid in self._trusted and uid not in self._doubted
 
     def trust(self, job: Manifest) -> None:
         """Note that what is known of a job's objects may be acted on; nothing where the job is gone."""
@@ -119,6 +130,12 @@ class Cache:
         known = self._jobs.get(Key(meta["namespace"], meta["name"]))
         if known is not None and metadata(known)["uid"] == meta["uid"]:
             self._trusted.add(meta["uid"])
+
+    def distrust(self, job: Manifest) -> None:
+        """Note that what is known of a job's objects may be old."""
+        uid = metadata(job)["uid"]
+        self._trusted.discard(uid)
+        self._doubted.discard(uid)
 
     def listed(self, kind: str, namespace: str) -> int:
         """The version of the last listing of a kind that speaks of a namespace; 0 where there was none."""
@@ -206,7 +223,7 @@ class Cache:
         """Number of jobs by phase."""
         counts: defaultdict[str, int] = defaultdict(int)
         for _, job in self.jobs():
-            counts[(job.get("status") or {}).get("phase") or "Pending"] += 1
+            counts[_status(job).get("phase") or "Pending"] += 1
         return counts
 
     def _of(self, job: Manifest, kind: str) -> Iterator[Manifest]:
@@ -223,7 +240,7 @@ class Cache:
         uid, owner = metadata(known).get("uid", ""), _owner(known)
         if known["kind"] == JOB:
             self._departed.pop(uid, None)
-            self._trusted.discard(uid)
+            self.distrust(known)
         if owner not in self._trusted:
             return
         key = key_of(known)
@@ -247,40 +264,12 @@ def _is_listed(manifest: Manifest) -> bool:
     return selector is not None and (not name or labels(manifest).get(name) == value)
 
 
-def without_ballast(manifest: Manifest) -> Manifest:
-    """A manifest without what nobody reads again: who set which field, and most of a pod."""
-    kept = dict(manifest)
-    meta = kept.get("metadata") or {}
-    if "managedFields" in meta:
-        kept["metadata"] = {name: value for name, value in meta.items() if name != "managedFields"}
-    if kept.get("kind") != "Pod":
-        return kept
-    status = _some(kept.get("status") or {}, _KEPT_OF_POD_STATUS)
-    if "containerStatuses" in status:
-        status["containerStatuses"] = [
-            _some(entry, _KEPT_OF_CONTAINER) for entry in status["containerStatuses"]
-        ]
-    kept |= {"spec": _some(kept.get("spec") or {}, _KEPT_OF_POD_SPEC), "status": status}
-    shared: Manifest = _shared(kept)
-    return shared
-
-
 def _ended_by_itself(pod: Manifest) -> bool:
-    phase = (pod.get("status") or {}).get("phase")
-    return phase in ENDED_PHASES and "deletionTimestamp" not in metadata(pod)
+    return _status(pod).get("phase") in ENDED_PHASES and "deletionTimestamp" not in metadata(pod)
 
 
-def _some(part: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
-    return {name: part[name] for name in names if name in part}
-
-
-def _shared(value: Any) -> Any:
-    """The same, with strings of which there is one for all pods; each pod is read with strings of its own."""
-    if isinstance(value, dict):
-        return {sys.intern(name): _shared(part) for name, part in value.items()}
-    if isinstance(value, list):
-        return [_shared(part) for part in value]
-    return sys.intern(value) if type(value) is str else value
+def _status(manifest: Manifest) -> Mapping[str, Any]:
+    return manifest.get("status") or {}
 
 
 def _known(keys: set[Key | None]) -> frozenset[Key]:

@@ -1,8 +1,10 @@
-"""Whether the lists that the operator began with are as new as a job that somebody has acted on before.
+"""Whether what is known of a job's objects is as new as the status that somebody else has written.
 
 An old list lacks pods that are there, and has pods that are gone and counted. An API server gives none to who
-asks as the operator does; a cache in between may. So the first thing that is done for such a job is to read
-it, past every list, and to list again what is older than it.
+asks as the operator does; a cache in between may. And another operator may be at work: one of before that has
+not ended yet, or whose node was cut off. So the first thing that is done for a job that has a status, and
+again whenever somebody else has written it, is to read the job, past every list, and to list again what is
+older than it.
 """
 
 import asyncio
@@ -55,6 +57,8 @@ class Freshness:
             self._cache.put(live)
         if live is None or metadata(live)["uid"] != uid:
             raise StaleJobError(f"{key.name} is not the job that it was")
+        # What the lists lack may have been counted by who wrote the status.
+        self._cache.distrust(job)
         # A job without a status has no objects yet that somebody could miss.
         old = await self._list_what_is_older(key, live) if live.get("status") else []
         if old:

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator, Mapping
 
 from dartes.errors import DartesError
 from dartes_operator.api import Api, ApiRefusalError, ApiUnavailableError, Listing
-from dartes_operator.cache import Cache, Changes, without_ballast
+from dartes_operator.ballast import without_ballast
+from dartes_operator.cache import Cache, Changes
 from dartes_operator.kinds import JOB, WATCHED, Key
 
 log = logging.getLogger(__name__)

@@ -42,6 +42,8 @@ class WorkQueue:
         self._failures: dict[Key, int] = {}
         self._not_before: dict[Key, float] = {}
         self._changed = asyncio.Event()
+        self._given_back = asyncio.Event()
+        self._closed = False
 
     def add(self, key: Key, delay: float = 0.0, *, urgent: bool = False) -> None:
         """Ask for a pass after `delay` seconds; the earliest of several wishes holds."""
@@ -97,7 +99,7 @@ class WorkQueue:
         """The key that is due first, now being worked on, or None; `done` must follow."""
         now = self._clock()
         first = self._first()
-        if first is None or first[0] > now:
+        if self._closed or first is None or first[0] > now:
             return None
         _, key = heapq.heappop(self._heap)
         del self._due[key]
@@ -108,14 +110,24 @@ class WorkQueue:
     def done(self, key: Key) -> None:
         """Give a key back; it may be popped again."""
         del self._busy[key]
+        self._given_back.set()
         if key in self._due:
             heapq.heappush(self._heap, (self._due[key], key))
             self._changed.set()
 
     def next_due(self) -> float | None:
-        """Seconds until a key that nobody works on is due, None where there is none."""
-        first = self._first()
+        """Seconds until a key that nobody works on is due, None where there is none to be given out."""
+        first = None if self._closed else self._first()
         return None if first is None else max(0.0, first[0] - self._clock())
+
+    async def close(self, patience: float) -> None:
+        """Give out no more keys, and wait for those under way, but no more than so many seconds."""
+        self._closed = True
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(patience):
+                while self._busy:
+                    self._given_back.clear()
+                    await self._given_back.wait()
 
     def _first(self) -> tuple[float, Key] | None:
         """The earliest wish that still holds, of keys that nobody works on."""

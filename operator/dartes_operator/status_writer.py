@@ -84,7 +84,7 @@ class StatusWriter:
             self._written[key] = (meta["uid"], now)
         if of_pods or "workers" in patch:
             self._counted[key] = (meta["uid"], now)
-        self._cache.put(written)
+        self._cache.put_written(written)
         self._note_pruning(key, written, patch)
         more = _disruptions(written.get("status") or {}) - _disruptions(old)
         if more > 0:

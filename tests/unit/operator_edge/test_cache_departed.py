@@ -146,3 +146,54 @@ def test_a_job_takes_what_was_kept_of_its_pods_along(told: bool) -> None:
     successor = {**job()["metadata"], "uid": "a-successor", "resourceVersion": "99"}
     cache.put({**job(), "metadata": successor})
     assert cache._departed == {}
+
+
+def status(version: int, phase: str, **more: Any) -> dict[str, Any]:
+    return job(version=version, status={"phase": phase}, **more)
+
+
+def trusting() -> Cache:
+    cache = Cache()
+    cache.put(status(5, "Pending"))
+    cache.trust(job())
+    return cache
+
+
+def test_a_job_whose_status_somebody_else_has_written_is_not_trusted_until_it_is_ensured_again() -> None:
+    cache = trusting()
+    cache.put(status(6, "Running"))
+    assert not cache.trusts(job())
+    cache.distrust(job())
+    cache.trust(job())
+    assert cache.trusts(job())
+
+
+def test_another_spec_and_an_own_write_of_the_status_leave_the_trust() -> None:
+    cache = trusting()
+    cache.put(status(6, "Pending", spec={"suspend": True}))
+    assert cache.trusts(job())
+    cache.put_written(status(7, "Running"))
+    assert cache.trusts(job())
+
+
+def test_a_watch_that_tells_of_an_own_write_before_its_answer_is_in_leaves_the_trust() -> None:
+    cache = trusting()
+    cache.put(status(6, "Running"))
+    cache.put(status(7, "Running", spec={"suspend": True}))
+    cache.put_written(status(6, "Running"))
+    assert cache.trusts(job())
+
+
+def test_what_somebody_else_writes_right_after_an_own_write_is_not_taken_for_it() -> None:
+    cache = trusting()
+    cache.put(status(7, "Restarting"))
+    cache.put_written(status(6, "Running"))
+    assert not cache.trusts(job())
+
+
+def test_what_somebody_else_writes_while_a_job_is_ensured_is_not_overlooked() -> None:
+    cache = trusting()
+    cache.distrust(job())
+    cache.put(status(6, "Running"))
+    cache.trust(job())
+    assert not cache.trusts(job())

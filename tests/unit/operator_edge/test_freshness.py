@@ -166,6 +166,21 @@ def test_a_job_that_changed_after_its_neighbour_was_met_gets_lists_of_its_own_at
     assert scene.requests.count("pods") == 2
 
 
+def test_a_pod_that_a_second_operator_has_counted_is_gone_for_this_one_too() -> None:
+    scene = Scene(phase="Running")
+    scene.knows(50, pod("counted", 50))
+    scene.cache.trust(scene.job)
+    counted = {"phase": "Running", "failures": {"counted": ["counted"]}}
+    scene.job = scene.server.put("dartesjobs", job(status=counted), PREFIX)
+    scene.cache.put(scene.job)
+    assert not scene.cache.trusts(scene.job)
+    scene.ensures()
+    found = scene.cache.observe(KEY)
+    assert found is not None
+    assert (found[1].pods, found[1].departed) == ((), ())
+    assert scene.cache.trusts(scene.job)
+
+
 @pytest.mark.parametrize("successor", [True, False])
 def test_a_job_that_is_gone_is_planned_for_no_more(successor: bool) -> None:
     scene = Scene(phase="Running")

@@ -197,3 +197,33 @@ def test_hands_that_wait_are_woken_by_what_is_added() -> None:
         return set(await asyncio.wait_for(asyncio.gather(*hands), 5))
 
     assert asyncio.run(scenario()) == {A, B}
+
+
+def test_a_closed_queue_waits_for_what_is_under_way_and_gives_out_no_more() -> None:
+    async def scenario() -> bool:
+        queue = queue_at(Clock())
+        queue.add(A)
+        await queue.get()
+        queue.add(B)
+        closing = asyncio.create_task(queue.close(60))
+        hand = asyncio.create_task(queue.get())
+        await asyncio.sleep(0)
+        assert not closing.done()
+        queue.add(A)
+        queue.done(A)
+        await asyncio.wait_for(closing, 5)
+        assert queue.next_due() is None
+        return hand.done()
+
+    assert asyncio.run(scenario()) is False
+
+
+def test_a_closed_queue_does_not_wait_for_ever() -> None:
+    async def scenario() -> float:
+        queue = queue_at(Clock())
+        queue.add(A)
+        await queue.get()
+        await asyncio.wait_for(queue.close(0.01), 5)
+        return queue.longest_pass()
+
+    assert asyncio.run(scenario()) == 0.0

@@ -62,6 +62,7 @@ class Scene:
 
     async def _ensure(self, key: Key, manifest: Manifest) -> None:
         self.ensured.append(key)
+        self.cache.distrust(manifest)
         if self.trusting:
             self.cache.trust(manifest)
 
@@ -435,3 +436,13 @@ def test_nothing_is_planned_for_a_job_that_cannot_be_trusted() -> None:
     assert scene.ensured == [KEY, KEY]
     assert scene.seen == []
     assert scene.results() == {"stale": 2.0}
+
+
+def test_a_job_whose_status_somebody_else_has_written_is_ensured_again_before_the_next_plan() -> None:
+    def another_writes() -> None:
+        scene.cache.put(scene.server.put("dartesjobs", job(status={"phase": "Restarting"}), PREFIX))
+
+    scene = Scene(lambda _job, _observed: Plan({"phase": "Running"}, requeue_after=1))
+    scene.passes(3, {1: another_writes})
+    assert scene.ensured == [KEY, KEY]
+    assert len(scene.seen) == 3

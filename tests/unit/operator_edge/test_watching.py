@@ -8,7 +8,8 @@ import pytest
 
 from dartes_operator import listing
 from dartes_operator.api import PAGE, Api, ApiRefusalError
-from dartes_operator.cache import Cache, without_ballast
+from dartes_operator.ballast import without_ballast
+from dartes_operator.cache import Cache
 from dartes_operator.handlers import Patience, kopf_settings, registry, take_in
 from dartes_operator.kinds import JOB, WATCHED, Key
 from dartes_operator.listing import Listings, WatchEndedError, WatchSilentError
