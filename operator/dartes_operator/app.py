@@ -167,6 +167,9 @@ async def _run_all(
     for task in tasks:
         task.cancel()
     await asyncio.wait(tasks, timeout=END_SECONDS)
+    if stopping.is_set():
+        # Also where a part has failed meanwhile: nothing is to start over.
+        return
     for task in done:
         if not task.cancelled():
             task.result()

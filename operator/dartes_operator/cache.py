@@ -132,10 +132,16 @@ class Cache:
             self._trusted.add(meta["uid"])
 
     def distrust(self, job: Manifest) -> None:
-        """Note that what is known of a job's objects may be old."""
-        uid = metadata(job)["uid"]
-        self._trusted.discard(uid)
-        self._doubted.discard(uid)
+        """Note that what is known of a job's objects may be old, until they are as new as this job.
+
+        Its pods that are gone may have been counted by who wrote the status, and their marks taken off again.
+        """
+        meta = metadata(job)
+        self._trusted.discard(meta["uid"])
+        self._departed.pop(meta["uid"], None)
+        known = self._jobs.get(Key(meta["namespace"], meta["name"]))
+        if known is None or (version_of(known) or 0) <= (version_of(job) or 0):
+            self._doubted.discard(meta["uid"])
 
     def listed(self, kind: str, namespace: str) -> int:
         """The version of the last listing of a kind that speaks of a namespace; 0 where there was none."""
@@ -239,7 +245,6 @@ class Cache:
         """
         uid, owner = metadata(known).get("uid", ""), _owner(known)
         if known["kind"] == JOB:
-            self._departed.pop(uid, None)
             self.distrust(known)
         if owner not in self._trusted:
             return

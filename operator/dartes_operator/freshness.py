@@ -57,8 +57,7 @@ class Freshness:
             self._cache.put(live)
         if live is None or metadata(live)["uid"] != uid:
             raise StaleJobError(f"{key.name} is not the job that it was")
-        # What the lists lack may have been counted by who wrote the status.
-        self._cache.distrust(job)
+        self._cache.distrust(live)
         # A job without a status has no objects yet that somebody could miss.
         old = await self._list_what_is_older(key, live) if live.get("status") else []
         if old:
@@ -70,8 +69,8 @@ class Freshness:
             log.warning("%s after %.0f s, and are taken as they are", words, MOST_SECONDS)
         self._cache.trust(job)
 
-    async def _list_what_is_older(self, key: Key, live: Manifest) -> list[str]:
-        version = version_of(live)
+    async def _list_what_is_older(self, key: Key, job: Manifest) -> list[str]:
+        version = version_of(job)
         if version is None:
             return []
         kinds = [kind for kind in WATCHED if kind != JOB]

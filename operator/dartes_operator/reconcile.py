@@ -146,7 +146,7 @@ class Reconciler:
             await self._ensure(key, found[0])
             found = self._cache.observe(key)
             if found is None or not self._cache.trusts(found[0]):
-                raise StaleJobError(f"{key.name} is another job by now, or none")
+                raise StaleJobError(f"{key.name} has changed while it was looked at")
         job, observed = found
         job = self._statuses.completed(job)
         observed = await self._with_claim(key, job, observed)

@@ -7,7 +7,6 @@ gone. What it says is carried out as far as it goes; the next one sees what came
 from datetime import datetime
 from typing import Final
 
-from dartes.spec.crd.status import MOST_COUNTED
 from dartes_operator.plan.certificates import authority
 from dartes_operator.plan.completion import complete, note_training_done
 from dartes_operator.plan.coordinator import plan_coordinator
@@ -22,7 +21,7 @@ from dartes_operator.plan.progress import tell_of_progress, write_progress
 from dartes_operator.plan.readiness import count_workers, tell_of_pods
 from dartes_operator.plan.situation import Draft, Situation, uids
 from dartes_operator.plan.suspend import is_suspending, resume, suspend, suspend_again, was_suspended
-from dartes_operator.plan.times import after, parse_time, write_time
+from dartes_operator.plan.times import write_time
 from dartes_operator.plan.types import (
     Action,
     Create,
@@ -42,8 +41,6 @@ from dartes_operator.resources.run_config import PodTemplateError
 
 # What stands in a job's way may be an object that no watch shows.
 BLOCKED_SECONDS: Final = 30
-# So long after the last end that was counted the marks of pods that are gone stay in the status.
-KEPT_SECONDS: Final = 60
 _EVENTS_OF_CREATES: Final = ("CoordinatorCreated", "CoordinatorRestarted", "WorkersCreated")
 
 
@@ -198,10 +195,6 @@ def _finished(situation: Situation, draft: Draft) -> Plan:
         if mark in present and (draft.counts or not present[mark].live or present[mark].uid in deleted)
     ]
     counted = [*kept, *draft.counts, *draft.marks]
-    # An operator that is cut off may work beside its successor for a while: neither must count anew.
-    gone = [mark for mark in failures.get("counted") or () if mark not in present]
-    if _marks_of_the_gone_are_kept(draft, situation.now):
-        counted = [*gone[: max(0, MOST_COUNTED - len(counted))], *counted]
     if counted or "counted" in failures:
         draft.part("failures")["counted"] = counted
     if draft.marks:
@@ -221,12 +214,6 @@ def _finished(situation: Situation, draft: Draft) -> Plan:
 
 def _must_read(draft: Draft) -> bool:
     return any(isinstance(action, ReadCertificates) for action in draft.actions)
-
-
-def _marks_of_the_gone_are_kept(draft: Draft, now: datetime) -> bool:
-    """Whether an end was counted less than a minute ago."""
-    last = parse_time((draft.status.get("lastFailure") or {}).get("time"))
-    return last is not None and now < after(last, KEPT_SECONDS)
 
 
 def _makes_pod(action: Action) -> bool:

@@ -163,7 +163,7 @@ def test_a_job_whose_status_somebody_else_has_written_is_not_trusted_until_it_is
     cache = trusting()
     cache.put(status(6, "Running"))
     assert not cache.trusts(job())
-    cache.distrust(job())
+    cache.distrust(status(6, "Running"))
     cache.trust(job())
     assert cache.trusts(job())
 
@@ -193,7 +193,31 @@ def test_what_somebody_else_writes_right_after_an_own_write_is_not_taken_for_it(
 
 def test_what_somebody_else_writes_while_a_job_is_ensured_is_not_overlooked() -> None:
     cache = trusting()
-    cache.distrust(job())
-    cache.put(status(6, "Running"))
+    cache.put(status(6, "Restarting"))
+    cache.distrust(status(6, "Restarting"))
+    cache.put(status(7, "Running"))
     cache.trust(job())
     assert not cache.trusts(job())
+
+
+def test_what_somebody_else_writes_while_a_job_is_read_is_not_overlooked() -> None:
+    cache = trusting()
+    cache.put(status(7, "Running"))
+    cache.distrust(status(6, "Restarting"))
+    cache.trust(job())
+    assert not cache.trusts(job())
+
+
+@pytest.mark.parametrize("goes_first", [True, False])
+def test_a_pod_that_a_second_operator_may_have_counted_is_not_shown_as_gone(goes_first: bool) -> None:
+    """It takes the mark of a pod that is gone off the status again."""
+    cache = trusting()
+    cache.put(pod(version=5))
+    if goes_first:
+        cache.remove(pod(version=6))
+    cache.put(status(7, "Restarting"))
+    if not goes_first:
+        cache.remove(pod(version=8))
+    cache.distrust(status(7, "Restarting"))
+    cache.trust(job())
+    assert departed(cache) == []

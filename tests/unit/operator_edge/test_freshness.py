@@ -181,6 +181,44 @@ def test_a_pod_that_a_second_operator_has_counted_is_gone_for_this_one_too() -> 
     assert scene.cache.trusts(scene.job)
 
 
+def test_what_a_neighbours_list_lacks_is_gone_for_a_job_that_is_still_to_be_looked_at() -> None:
+    scene = Scene(phase="Running")
+    neighbour = Key(NAMESPACE, "others")
+
+    async def scenario(api: Api) -> None:
+        listings = Listings(api, scene.cache, (NAMESPACE,), lambda _: None, lambda: scene.now)
+        freshness = Freshness(api, scene.cache, listings.list, lambda: scene.now)
+        await freshness.ensure(KEY, scene.job)
+        scene.cache.put(pod("counted", scene.server.version + 1))
+        running = {"phase": "Running"}
+        other = scene.server.put("dartesjobs", job(name=neighbour.name, uid="b", status=running), PREFIX)
+        scene.job = scene.server.put("dartesjobs", job(status={"phase": "Restarting"}), PREFIX)
+        scene.cache.put(scene.job)
+        scene.server.version += 10
+        await freshness.ensure(neighbour, other)
+        await freshness.ensure(KEY, scene.job)
+
+    with_server(scene.server, scenario)
+    found = scene.cache.observe(KEY)
+    assert found is not None
+    assert (found[1].pods, found[1].departed) == ((), ())
+    assert scene.cache.trusts(scene.job)
+
+
+def test_what_a_watch_has_told_while_the_job_was_read_is_looked_at_again() -> None:
+    scene = Scene(phase="Running")
+    scene.knows(scene.server.version)
+    scene.server.version += 5
+    newer = job(version=scene.server.version, status={"phase": "Restarting"})
+    scene.cache.put(newer)
+    scene.ensures()
+    assert not scene.cache.trusts(scene.job)
+    scene.server.put("dartesjobs", newer, PREFIX)
+    scene.ensures()
+    assert scene.requests == ["sums", "sums", "pods", "services", "configmaps", "persistentvolumeclaims"]
+    assert scene.cache.trusts(scene.job)
+
+
 @pytest.mark.parametrize("successor", [True, False])
 def test_a_job_that_is_gone_is_planned_for_no_more(successor: bool) -> None:
     scene = Scene(phase="Running")

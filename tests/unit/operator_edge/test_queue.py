@@ -219,11 +219,10 @@ def test_a_closed_queue_waits_for_what_is_under_way_and_gives_out_no_more() -> N
 
 
 def test_a_closed_queue_does_not_wait_for_ever() -> None:
-    async def scenario() -> float:
+    async def scenario() -> None:
         queue = queue_at(Clock())
         queue.add(A)
         await queue.get()
         await asyncio.wait_for(queue.close(0.01), 5)
-        return queue.longest_pass()
 
-    assert asyncio.run(scenario()) == 0.0
+    asyncio.run(scenario())

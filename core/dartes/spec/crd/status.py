@@ -116,8 +116,7 @@ def status_node() -> Node:
                 export=_COUNT,
                 workerSince=described(_COUNT, "The iteration from which worker failures are counted."),
                 counted=described(
-                    texts(MOST_COUNTED, _UID),
-                    "Ended pods that are counted, by uid, until a minute or so after they are gone.",
+                    texts(MOST_COUNTED, _UID), "Ended pods that are counted and not yet gone, by uid."
                 ),
             ),
             lastFailure=_LAST_FAILURE,
