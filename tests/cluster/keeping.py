@@ -46,6 +46,7 @@ class Keeper:
         self._lossy: OwnCluster | None = None
         self._images: Mapping[str, str] | None = None
         self._started = False
+        self._is_up = False
 
     def prepare(self, with_images: bool, extras: Collection[str] = ()) -> None:
         """What takes minutes the first time, before any test's time limit runs: programs and images."""
@@ -66,7 +67,7 @@ class Keeper:
 
     @property
     def started(self) -> bool:
-        """Whether the present cluster is this session's, and so will not outlive it."""
+        """Whether the clusters are this session's, and so do not outlive it; one may be down already."""
         return self._started
 
     def shared(self) -> HeldCluster:
@@ -95,7 +96,7 @@ class Keeper:
             raise NoClusterError(self.problem)
         if self.choice.provider is not Provider.OWN:
             raise NoClusterError("only this project's own test cluster is started and stopped by tests")
-        if self._started:
+        if self._is_up:
             self._stop()
         if usable(Machinery.from_environment()):
             raise NoClusterError(
@@ -104,7 +105,7 @@ class Keeper:
 
     def finish(self) -> None:
         """Down with what this session brought up."""
-        if self._started:
+        if self._is_up:
             self._stop()
 
     def _open(self) -> HeldCluster:
@@ -113,7 +114,7 @@ class Keeper:
                 assert self.choice.context is not None
                 return NamedCluster.of_context(self.choice.context)
             case Provider.KIND:
-                self._started = True
+                self._started = self._is_up = True
                 return KindCluster.start()
             case Provider.OWN:
                 machinery = Machinery.from_environment()
@@ -125,7 +126,7 @@ class Keeper:
 
     def _open_lossy(self) -> OwnCluster:
         machinery = Machinery.from_environment()
-        if self._started:
+        if self._is_up:
             self._stop()
         options = usable(machinery)
         if options is None:
@@ -139,12 +140,12 @@ class Keeper:
 
     def _start(self, machinery: Machinery, options: tuple[str, ...]) -> None:
         own("down")  # what a killed session left
-        self._started = True
+        self._started = self._is_up = True
         own("up", *options, seconds=UP_SECONDS)
         write(mark(machinery), f"{os.getpid()} {start_time(os.getpid())}")
 
     def _stop(self) -> None:
-        self._started = False
+        self._is_up = False
         if self.choice.provider is Provider.KIND:
             KindCluster.delete()
         else:

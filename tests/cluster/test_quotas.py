@@ -203,6 +203,8 @@ def test_very_many_workers_over_a_quota_ask_a_few_times_only(
     job = Job.create(release.api, held_namespace, "many", spec_on_kwok(workers__replicas=300))
     job.wait_condition("WorkersScaled", "False", "QuotaExceeded", seconds=60)
     until(lambda: len(job.ready("worker")) == 4, "the pods that there is room for", 30.0)
+    # Its start makes passes of its own.
+    job.wait_ready("coordinator", 1)
     before = len(refused_pods(cluster, held_namespace))
     # Each change is a new pass over the job, in which it could ask for all of them.
     for turn in range(3):
