@@ -38,11 +38,14 @@ class Scene:
         """The operator makes sure of the job."""
 
         async def scenario(api: Api) -> None:
-            listings = Listings(api, self.cache, (NAMESPACE,), lambda _: None, lambda: self.now)
-            again = list_again or listings.list
-            await Freshness(api, self.cache, again, lambda: self.now).ensure(KEY, self.job)
+            await self.freshness(api, list_again).ensure(KEY, self.job)
 
         with_server(self.server, scenario)
+
+    def freshness(self, api: Api, list_again: ListAgain | None = None) -> Freshness:
+        """What makes sure, with real listings or the test's."""
+        listings = Listings(api, self.cache, (NAMESPACE,), lambda _: None, lambda: self.now)
+        return Freshness(api, self.cache, list_again or listings.list, lambda: self.now)
 
     @property
     def requests(self) -> list[str]:
@@ -98,7 +101,7 @@ def test_nothing_is_done_as_long_as_the_lists_stay_old_but_for_two_minutes_at_mo
         asked.append(f"{kind} of {namespace}")
 
     async def scenario(api: Api) -> None:
-        freshness = Freshness(api, scene.cache, list_again, lambda: scene.now)
+        freshness = scene.freshness(api, list_again)
         for scene.now in (5.0, 2.0 + MOST_SECONDS):
             with pytest.raises(ApiUnavailableError, match=r"lists of Pod, .* are older than the job"):
                 await freshness.ensure(KEY, scene.job)
@@ -121,7 +124,7 @@ def test_two_minutes_of_old_lists_begin_anew_after_a_look_that_failed() -> None:
         pass
 
     async def scenario(api: Api) -> None:
-        freshness = Freshness(api, scene.cache, list_again, lambda: scene.now)
+        freshness = scene.freshness(api, list_again)
         scene.server.version = 20
         for scene.now in (0.0, MOST_SECONDS - 1, MOST_SECONDS + 1):
             with pytest.raises(ApiUnavailableError):
@@ -139,7 +142,7 @@ def test_jobs_side_by_side_share_a_list_though_it_is_old() -> None:
         asked.append(kind)
 
     async def scenario(api: Api) -> None:
-        freshness = Freshness(api, scene.cache, list_again, lambda: scene.now)
+        freshness = scene.freshness(api, list_again)
         for scene.now in (0.0, 1.0, 2.0):
             with pytest.raises(ApiUnavailableError):
                 await freshness.ensure(KEY, scene.job)
@@ -153,8 +156,7 @@ def test_a_job_that_changed_after_its_neighbour_was_met_gets_lists_of_its_own_at
     other = Key(NAMESPACE, "others")
 
     async def scenario(api: Api) -> None:
-        listings = Listings(api, scene.cache, (NAMESPACE,), lambda _: None, lambda: scene.now)
-        freshness = Freshness(api, scene.cache, listings.list, lambda: scene.now)
+        freshness = scene.freshness(api)
         await freshness.ensure(KEY, scene.job)
         changed = scene.server.put(
             "dartesjobs", job(name=other.name, uid="b", status={"phase": "Running"}), PREFIX
@@ -186,8 +188,7 @@ def test_what_a_neighbours_list_lacks_is_gone_for_a_job_that_is_still_to_be_look
     neighbour = Key(NAMESPACE, "others")
 
     async def scenario(api: Api) -> None:
-        listings = Listings(api, scene.cache, (NAMESPACE,), lambda _: None, lambda: scene.now)
-        freshness = Freshness(api, scene.cache, listings.list, lambda: scene.now)
+        freshness = scene.freshness(api)
         await freshness.ensure(KEY, scene.job)
         scene.cache.put(pod("counted", scene.server.version + 1))
         running = {"phase": "Running"}
